@@ -1,0 +1,1 @@
+"""The nouns every room shares: kinds, documents, names, quantities, errors."""

@@ -1,0 +1,50 @@
+"""The shapes we read: a Kubernetes object is a plain JSON document, named by a key."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+# A document is never changed after it was handed over: copy the path you change (`replace`), share the rest.
+Document = dict[str, Any]
+Documents = list[Document]
+
+
+class Key(NamedTuple):
+    """Where a document lives: its namespace ("" for cluster-scoped kinds) and its name."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def dig(document: Any, *path: str | int, default: Any = None) -> Any:
+    """The value at a path, or the default where the path ends early: `dig(pod, "spec", "containers", 0)`."""
+    for step in path:
+        try:
+            document = document[step]
+        except (KeyError, IndexError, TypeError):
+            return default
+    return default if document is None else document
+
+
+def replace(document: Document, *path: str, value: Any) -> Document:
+    """A copy of the document with the value at the path; only the dicts along the path are copied."""
+    copy = dict(document)
+    head, rest = path[0], path[1:]
+    copy[head] = replace(copy.get(head) or {}, *rest, value=value) if rest else value
+    return copy
+
+
+def without(document: Document, *path: str) -> Document:
+    """A copy of the document with nothing at the path."""
+    head, rest = path[0], path[1:]
+    if head not in document:
+        return document
+    copy = dict(document)
+    if rest:
+        copy[head] = without(copy[head] or {}, *rest)
+    else:
+        del copy[head]
+    return copy

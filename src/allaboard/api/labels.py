@@ -1,0 +1,27 @@
+"""Every label and annotation key that more than one room reads or writes, once."""
+
+# Ours: nothing upstream writes lives outside these (ruling 7).
+ABOARD = "aboard.dev/"
+
+# JobSet, on Jobs and Pods.
+JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"
+JOBSET_UID = "jobset.sigs.k8s.io/jobset-uid"
+REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+RESTART_ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
+
+# batch/v1 Job, on Pods.
+JOB_NAME = "batch.kubernetes.io/job-name"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+JOB_TRACKING = "batch.kubernetes.io/job-tracking"
+
+# Trainer.
+TRAIN_JOB_ANCESTOR = "trainer.kubeflow.org/trainjob-ancestor-step"
+
+# Gangs: what is written and what is read (ruling 8).
+POD_GROUP = "pod-group-name"
+SUB_GROUP = "kai.scheduler/subgroup-name"
+POD_GROUP_COSCHEDULING = "scheduling.x-k8s.io/pod-group"
+POD_GROUP_VOLCANO = "scheduling.k8s.io/group-name"
+POD_GROUP_SEED = "pod-group.scheduling.x-k8s.io/name"
+QUEUE = "kai.scheduler/queue"

@@ -1,0 +1,1 @@
+"""The embedded Kubernetes: an API server and its memory."""

@@ -1,0 +1,1 @@
+"""Programs that fetch data and models inside a pod."""

@@ -1,0 +1,1 @@
+"""JobSets become Jobs, Jobs become Pods."""

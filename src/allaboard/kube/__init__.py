@@ -1,0 +1,1 @@
+"""Being a citizen of a cluster: clients, informers, queues and the loop that carries out plans."""

@@ -1,0 +1,106 @@
+"""The contracts: how a room reads a cluster, and how the loop writes to it.
+
+Two backends satisfy them: `cluster/inside.py` (the same verbs as the server, no wire) and `kube/http.py` (any
+Kubernetes API server). Errors are those of `api/errors.py` in both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from allaboard.api.documents import Document, Documents, Key
+from allaboard.api.kinds import Kind
+
+
+class PatchType(StrEnum):
+    """How a patch body is to be read; the value is its content type."""
+
+    JSON = "application/json-patch+json"
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """Which documents of a kind: one namespace ("" is all), and selectors in Kubernetes' own text form."""
+
+    namespace: str = ""
+    labels: str = ""
+    fields: str = ""
+
+
+EVERYTHING = Select()
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One watch event: ADDED, MODIFIED, DELETED or BOOKMARK, and the document as it is (or last was)."""
+
+    type: str
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The documents of a kind at one revision; a watch from that revision misses nothing."""
+
+    items: Documents
+    revision: str
+
+
+class Reader(Protocol):
+    """All a controller is given: it can look, and has no way to write."""
+
+    async def get(self, kind: Kind, key: Key) -> Document | None:
+        """The document, or None where there is none."""
+
+    async def list(self, kind: Kind, select: Select = EVERYTHING) -> Documents:
+        """Every document selected, ordered by namespace and name."""
+
+    async def owned(self, kind: Kind, owner: Document) -> Documents:
+        """The documents of this kind in the owner's namespace whose controller reference is the owner's uid."""
+
+
+class Writer(Protocol):
+    """What the loop may do with a plan. `manager` is the field manager (and who to blame)."""
+
+    async def create(self, kind: Kind, document: Document, *, manager: str) -> Document: ...
+
+    async def update(self, kind: Kind, document: Document, *, manager: str, subresource: str = "") -> Document:
+        """Replace the document; its resourceVersion, when present, must be the current one."""
+
+    async def patch(
+        self, kind: Kind, key: Key, body: object, *, type: PatchType, manager: str, subresource: str = ""
+    ) -> Document: ...
+
+    async def apply(
+        self, kind: Kind, document: Document, *, manager: str, force: bool = True, subresource: str = ""
+    ) -> Document:
+        """Server-side apply."""
+
+    async def delete(
+        self, kind: Kind, key: Key, *, uid: str = "", propagation: str = "", grace: int | None = None
+    ) -> None:
+        """Ask for deletion; a uid makes it conditional. NotFound where there is nothing."""
+
+    async def together(self, documents: Sequence[Document], *, manager: str) -> Documents:
+        """Create all of these or none: one transaction embedded; on a cluster taken back at the first failure."""
+
+    async def bind(self, pod: Key, uid: str, node: str) -> None:
+        """Tell the pod its node, through the Binding subresource."""
+
+
+class Watcher(Protocol):
+    """The stream side: list once, then follow."""
+
+    async def listing(self, kind: Kind, select: Select = EVERYTHING) -> Listing: ...
+
+    def watch(self, kind: Kind, since: str, select: Select = EVERYTHING) -> AsyncIterator[Sequence[Change]]:
+        """Batches of changes after a revision, in order, without end; raises `Gone` when history is too short."""
+
+
+class Client(Reader, Writer, Watcher, Protocol):
+    """Everything an edge may do."""

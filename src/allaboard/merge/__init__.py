@@ -1,0 +1,1 @@
+"""How two documents become one: patches and server-side apply."""

@@ -1,0 +1,1 @@
+"""The local pod runner: bound pods become real processes."""

@@ -1,0 +1,1 @@
+"""Pods become gangs, and gangs find nodes."""

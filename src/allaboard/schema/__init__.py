@@ -1,0 +1,1 @@
+"""What a document may be: structural schemas and CEL rules, compiled once per kind."""

@@ -1,0 +1,1 @@
+"""A TrainJob becomes objects, and their status becomes its own."""

@@ -1,0 +1,1 @@
+"""What keeps a cluster tidy: namespaces, accounts, claims, quota, endpoints, events."""
