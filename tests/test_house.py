@@ -28,7 +28,7 @@ MAY_IMPORT = {
 }
 EDGES = {
     "server", "watch", "sqlite", "http", "webhook", "informer", "queue", "controller", "loop", "clock",
-    "agent", "sandbox", "processes", "leader", "progress", "certificates",
+    "hands", "kubeconfig", "agent", "sandbox", "processes", "leader", "progress", "certificates",
 }  # fmt: skip
 DOORS = {"cli", "sdk", "dashboard", "initializers", "testing", "main"}
 WORLDLY = {"asyncio", "os", "random", "socket", "subprocess", "time"}

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import random
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol
 
 from allaboard.api.documents import Document, Key
+from allaboard.api.errors import ApiError, Conflict
 from allaboard.api.kinds import Kind
-from allaboard.api.meta import controller_of, key_of, namespace_of, refers_to
+from allaboard.api.meta import controller_of, key_of, namespace_of, refers_to, revision_of
+from allaboard.kube import metrics
+from allaboard.kube.client import Client
+from allaboard.kube.clock import Clock
+from allaboard.kube.events import Recorder
+from allaboard.kube.hands import Hands, Written, nothing_to_say
+from allaboard.kube.informer import Handler, Informers
 from allaboard.kube.plan import Plan
+from allaboard.kube.queue import Queue
+
+log = logging.getLogger("allaboard")
+
+RESYNC = timedelta(hours=10)  # seed 003: whatever was missed is looked at again
+WORKERS = 8
 
 
 def own_key(document: Document) -> Iterable[Key]:
@@ -39,9 +57,116 @@ class Watch:
 
 
 class Controller(Protocol):
-    """Load the facts and decide. It is handed a `Reader` and has no way to write."""
+    """Load the facts and decide. It is handed a `Reader` and has no way to write.
+
+    Optional: `manager` names another field manager and event source than `name`; `observe(kind, old, new)` hears
+    every change before keys are due, for a controller that keeps a state of its own; `refused(create, error)`
+    gives the events to write when the server refuses to create something.
+    """
 
     name: str  # field manager, event source, metrics label
     watches: tuple[Watch, ...]
 
     async def reconcile(self, key: Key) -> Plan: ...
+
+
+class Loop:
+    """One controller at work: its queue, its workers and its hands."""
+
+    def __init__(self, controller: Controller, client: Client, informers: Informers, clock: Clock) -> None:
+        self.controller, self.client, self.informers, self.clock = controller, client, informers, clock
+        self.queue = Queue(clock, jitter=random.random)
+        manager = getattr(controller, "manager", controller.name)
+        recorder = Recorder(manager, lambda: f"{time.time_ns():x}{random.randrange(4096):03x}")
+        self.hands = Hands(client, clock, recorder, getattr(controller, "refused", nothing_to_say))
+        for watch in controller.watches:
+            informers.of(watch.kind)
+
+    async def run(self) -> None:
+        """Work until cancelled. Informers must be running beside this."""
+        self._subscribe()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run(), name=f"{self.controller.name} delays")
+            group.create_task(self._resync(), name=f"{self.controller.name} resync")
+            for number in range(WORKERS):
+                group.create_task(self._work(), name=f"{self.controller.name} worker {number}")
+
+    def _subscribe(self) -> None:
+        observe = getattr(self.controller, "observe", None)
+        for watch in self.controller.watches:
+            self.informers.of(watch.kind).subscribe(self._handler(watch, observe))
+
+    def _handler(self, watch: Watch, observe: Callable[..., None] | None) -> Handler:
+        def handle(old: Document | None, new: Document | None) -> None:
+            if observe is not None:
+                observe(watch.kind, old, new)
+            for document in (old, new):
+                if document is not None:
+                    for key in watch.keys(document):
+                        self.queue.add(key)
+
+        return handle
+
+    async def _resync(self) -> None:
+        watch = self.controller.watches[0]
+        while True:
+            await self.clock.sleep_until(self.clock.now() + RESYNC)
+            for document in list(self.informers.of(watch.kind).documents.values()):
+                for key in watch.keys(document):
+                    self.queue.add(key)
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            started = time.perf_counter()
+            result = await self._pass(key)
+            name = self.controller.name
+            metrics.RECONCILES.labels(name, result).inc()
+            metrics.SECONDS.labels(name).observe(time.perf_counter() - started)
+            metrics.DEPTH.labels(name).set(self.queue.depth)
+
+    async def _pass(self, key: Key) -> str:
+        """One pass over one key; whatever goes wrong, the key comes back."""
+        try:
+            plan = await self.controller.reconcile(key)
+            if plan:
+                self._tell(key, plan)
+                await self._catch_up(await self.hands.carry_out(plan))
+        except Conflict as error:  # somebody wrote between our look and our write: look again
+            log.debug("%s: %s: %s", self.controller.name, key, error)
+            self.queue.failed(key)
+            return "requeue"
+        except Exception as error:  # the edge of the loop: one key's trouble must not stop the others
+            self._complain(key, error)
+            self.queue.failed(key)
+            return "error"
+        if plan.again is not None:
+            self.queue.add_at(key, plan.again)
+        self.queue.done(key)
+        return "requeue_after" if plan.again is not None else "success"
+
+    async def _catch_up(self, written: Written) -> None:
+        """Wait until our informers show what we wrote, so that the next pass does not decide on the past."""
+        latest: dict[Kind, int] = {}
+        for kind, document in written:
+            latest[kind] = max(latest.get(kind, 0), int(revision_of(document) or 0))
+        for kind, revision in latest.items():
+            await self.informers.reached(kind, revision)
+
+    def _tell(self, key: Key, plan: Plan) -> None:
+        """The seed's log lines: what is being done to what, written from the plan."""
+        if not log.isEnabledFor(logging.INFO):
+            return
+        about = self.controller.watches[0].kind
+        subject = f"{about.singular}={key}"
+        log.info('msg="Reconciling %s" %s', about, subject)
+        for write in plan.apply:
+            log.info('msg="Applying %s" %s=%s', write.kind, write.kind.singular, key_of(write.document))
+        if plan.status:
+            log.info('msg="Status synced" %s', subject)
+
+    def _complain(self, key: Key, error: Exception) -> None:
+        metrics.ERRORS.labels(self.controller.name).inc()
+        about = self.controller.watches[0].kind.singular
+        unexpected = not isinstance(error, ApiError | OSError)
+        log.error('msg="Reconcile failed" %s=%s error="%s"', about, key, error, exc_info=unexpected)

@@ -33,6 +33,7 @@ class Update:
 
     kind: Kind
     document: Document
+    subresource: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +90,13 @@ class Event:
 class Plan:
     """What to do, in the order it is done: objects first, status once, words last; then come back `again`.
 
-    Within one field the order is free: the loop carries out its entries concurrently.
+    Within one field the order is free: the loop carries out its entries concurrently. Each group of `together`
+    is created whole or not at all.
     """
 
     apply: tuple[Apply, ...] = ()
     create: tuple[Create, ...] = ()
-    together: tuple[Document, ...] = ()
+    together: tuple[tuple[Document, ...], ...] = ()
     update: tuple[Update, ...] = ()
     patch: tuple[Patch, ...] = ()
     bind: tuple[Bind, ...] = ()

@@ -1,0 +1,139 @@
+"""The only hands that write: a plan is carried out, stage by stage, through a client."""
+
+from __future__ import annotations
+
+import logging
+from asyncio import gather
+from collections.abc import Callable, Iterable
+
+from allaboard.api.documents import Document
+from allaboard.api.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
+from allaboard.api.kinds import Kind, kind_of
+from allaboard.api.meta import key_of
+from allaboard.kube import metrics
+from allaboard.kube.client import Client
+from allaboard.kube.clock import Clock
+from allaboard.kube.events import Recorder
+from allaboard.kube.plan import Apply, Bind, Create, Delete, Event, Patch, Plan, Status, Update
+
+log = logging.getLogger("allaboard")
+
+Group = tuple[Document, ...]
+Write = Apply | Create | Group | Update | Patch | Bind | Delete | Status
+Written = list[tuple[Kind, Document]]
+Refused = Callable[[Create, ApiError], Iterable[Event]]
+
+
+def nothing_to_say(_create: Create, _error: ApiError) -> Iterable[Event]:
+    """For a controller that has no words about refused creations."""
+    return ()
+
+
+class Hands:
+    """Writes in the name of one controller. A repeated plan is harmless: what exists and what is gone is no error."""
+
+    def __init__(self, client: Client, clock: Clock, recorder: Recorder, refused: Refused = nothing_to_say) -> None:
+        self.client, self.clock, self.recorder, self.refused = client, clock, recorder, refused
+        self.manager = recorder.source
+
+    async def carry_out(self, plan: Plan) -> Written:
+        """Objects first, status once, words last. Returns what was written."""
+        written: Written = []
+        stages: tuple[tuple[Write, ...], ...] = (
+            plan.apply, plan.create, plan.together, plan.update, plan.patch, plan.bind, plan.delete, plan.status,
+        )  # fmt: skip
+        for stage in stages:
+            if stage:
+                written += await self._all(stage)
+        for event in plan.events:
+            await self._say(event)
+        return written
+
+    async def _all(self, writes: tuple[Write, ...]) -> Written:
+        """Every write of a stage at once; all are tried before the first failure is raised."""
+        if len(writes) == 1:
+            return await self._write(writes[0])
+        answers = await gather(*map(self._write, writes), return_exceptions=True)
+        written: Written = []
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            written += answer
+        return written
+
+    async def _write(self, write: Write) -> Written:
+        metrics.WRITES.labels(self.manager, type(write).__name__.lower()).inc()
+        match write:
+            case Apply():
+                return [(write.kind, await self._apply(write))]
+            case Create():
+                return await self._create(write)
+            case Update():
+                return [(write.kind, await self._update(write))]
+            case Patch():
+                return await self._patch(write)
+            case Bind():
+                await self.client.bind(write.pod, write.uid, write.node)
+                return []
+            case Delete():
+                return await self._delete(write)
+            case Status():
+                return await self._status(write)
+        created = await self.client.together(write, manager=self.manager)
+        return [(kind_of(document), document) for document in created]
+
+    async def _apply(self, write: Apply) -> Document:
+        options = {"manager": self.manager, "subresource": write.subresource}
+        return await self.client.apply(write.kind, write.document, force=True, **options)
+
+    async def _update(self, write: Update) -> Document:
+        options = {"manager": self.manager, "subresource": write.subresource}
+        return await self.client.update(write.kind, write.document, **options)
+
+    async def _create(self, write: Create) -> Written:
+        try:
+            return [(write.kind, await self.client.create(write.kind, write.document, manager=self.manager))]
+        except AlreadyExists:
+            return []
+        except (Invalid, Forbidden, NotFound) as error:
+            for event in self.refused(write, error):
+                await self._say(event)
+            raise
+
+    async def _patch(self, write: Patch) -> Written:
+        options = {"manager": self.manager, "subresource": write.subresource}
+        try:
+            return [
+                (write.kind, await self.client.patch(write.kind, write.key, write.body, type=write.type, **options))
+            ]
+        except NotFound:
+            return []
+
+    async def _delete(self, write: Delete) -> Written:
+        try:
+            await self.client.delete(
+                write.kind, write.key, uid=write.uid, propagation=write.propagation, grace=write.grace
+            )
+        except NotFound:
+            pass
+        except Conflict:  # a namesake with another uid: the one we meant is gone
+            if not write.uid:
+                raise
+        return []
+
+    async def _status(self, write: Status) -> Written:
+        options = {"manager": self.manager, "subresource": "status"}
+        try:
+            return [(write.kind, await self.client.update(write.kind, write.document, **options))]
+        except NotFound:
+            return []
+
+    async def _say(self, event: Event) -> None:
+        """Events are a courtesy: that one cannot be written never fails a pass."""
+        write = self.recorder.write(event, self.clock.now())
+        try:
+            if not await self._write(write):
+                self.recorder.forget(event)
+        except ApiError as error:
+            self.recorder.forget(event)
+            log.debug("event %s about %s was not written: %s", event.reason, key_of(event.regarding), error)
