@@ -29,6 +29,8 @@ MAY_IMPORT = {
 EDGES = {
     "server", "watch", "sqlite", "http", "webhook", "informer", "queue", "controller", "loop", "clock",
     "hands", "kubeconfig", "agent", "sandbox", "processes", "leader", "progress", "certificates",
+    "zygote", "inits", "syscalls", "netlink", "volumes", "logs", "probing", "resolver", "machine", "cgroups", "levels",
+    "environments",
 }  # fmt: skip
 DOORS = {"cli", "sdk", "dashboard", "initializers", "testing", "main"}
 WORLDLY = {"asyncio", "os", "random", "socket", "subprocess", "time"}

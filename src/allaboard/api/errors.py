@@ -41,7 +41,8 @@ class Cause:
     message: str
 
     def document(self) -> Document:
-        return {"reason": self.reason, "message": self.message, "field": self.field}
+        document = {"reason": self.reason, "message": self.message}
+        return document | {"field": self.field} if self.field else document
 
 
 class AboardError(Exception):
@@ -60,6 +61,7 @@ class ApiError(AboardError):
         super().__init__(message)
         self.message = message
         self.details = details or {}
+        self._says_details = details is not None  # some answers carry empty details, some none
         self.causes = tuple(causes)
 
     def status(self) -> Document:
@@ -69,7 +71,7 @@ class ApiError(AboardError):
             details["causes"] = [cause.document() for cause in self.causes]
         body: Document = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
         body |= {"message": self.message, "reason": self.reason} if self.reason else {"message": self.message}
-        return body | ({"details": details} if details else {}) | {"code": self.code}
+        return body | ({"details": details} if details or self._says_details else {}) | {"code": self.code}
 
 
 class BadRequest(ApiError):

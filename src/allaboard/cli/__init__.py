@@ -1,1 +1,115 @@
-"""The terminal door: one command, one file."""
+"""The terminal door: one command, one file, loaded when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from allaboard.api.errors import AboardError, ApiError, Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
+
+# Every command and what it does; its file has the same name.
+COMMANDS = {
+    "run": "train a script (or the built-in `hello`) and follow it to the end",
+    "up": "start the embedded plane on this machine",
+    "down": "stop it; its state stays",
+    "status": "what runs here",
+    "apply": "create or change what a file describes",
+    "get": "list objects of a kind, or show some",
+    "describe": "one object, its conditions, its children and what was said about it",
+    "ps": "the jobs, in order, each with the reason it waits",
+    "logs": "what the ranks of a job print, merged",
+    "why": "why a job waits, failed, or runs the way it does",
+    "wait": "until a job is complete, running or in a condition",
+    "suspend": "take a job off its nodes, to be resumed later",
+    "resume": "let a suspended job go on",
+    "delete": "remove objects, their children and their processes",
+    "serve": "run a plane in the foreground",
+    "version": "which version this is",
+}
+HIDDEN = {"node": "the node agent of a plane (started by `serve`)"}
+
+EXIT_CODES = {
+    Unavailable: 4,
+    Unauthorized: 5,
+    Forbidden: 5,
+    Invalid: 5,
+    Conflict: 5,
+    NotFound: 3,
+}
+
+
+class Commands(click.Group):
+    """The table above, each entry imported on first use."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS and name not in HIDDEN:
+            return None
+        command: click.Command = importlib.import_module(f"allaboard.cli.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            close = _nearest(args[0])
+            raise click.UsageError(f'no command "{args[0]}"{close}', ctx) from error
+
+
+def _nearest(word: str) -> str:
+    difflib = importlib.import_module("difflib")
+    close = difflib.get_close_matches(word, COMMANDS, n=1)
+    return f'; did you mean "{close[0]}"?' if close else "; `aboard --help` lists them"
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--kubeconfig", default="", help="The cluster to talk to (default: the plane on this machine).")
+@click.option("--context", "context_name", default="", help="Which context of the kubeconfig.")
+@click.option("-n", "--namespace", default="", help="The namespace to work in.")
+@click.pass_context
+def aboard(ctx: click.Context, kubeconfig: str, context_name: str, namespace: str) -> None:
+    """All Aboard: gang-scheduled distributed training, from one laptop command to any Kubernetes cluster."""
+    ctx.obj = {"kubeconfig": kubeconfig, "context": context_name, "namespace": namespace}
+
+
+def main() -> None:
+    """Run a command; whatever goes wrong is one sentence on stderr and a documented exit code."""
+    try:
+        aboard.main(prog_name="aboard", standalone_mode=False)
+    except click.exceptions.Exit as leaving:
+        sys.exit(leaving.exit_code)
+    except click.UsageError as error:
+        error.show()
+        sys.exit(2)
+    except click.ClickException as error:
+        _complain(error.format_message(), error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except AboardError as error:
+        _complain(str(error), exit_code(error))
+
+
+def exit_code(error: AboardError) -> int:
+    """What the shell is told: documented in docs/reference/exit-codes.md."""
+    if isinstance(error, ApiError):
+        return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
+    return error.exit_code
+
+
+def _complain(sentence: str, code: int) -> None:
+    click.echo(f"{click.style('error:', fg='red')} {sentence}", err=True)
+    sys.exit(code)

@@ -72,7 +72,7 @@ class _Parser:
         self.parser = httptools.HttpResponseParser(self)
         self.headers: dict[str, str] = {}
         self.chunks: list[bytes] = []
-        self.headed = self.ended = False
+        self.headed = self.ended = self.keeps_alive = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
         text = name.decode("latin-1").lower()
@@ -81,6 +81,7 @@ class _Parser:
 
     def on_headers_complete(self) -> None:
         self.headed = True
+        self.keeps_alive = self.parser.should_keep_alive()  # the parser forgets it once the answer is over
 
     def on_body(self, body: bytes) -> None:
         self.chunks.append(body)
@@ -230,12 +231,10 @@ class Transport:
         except ssl.SSLCertVerificationError as error:
             raise Unavailable(f"{address}: its certificate is not trusted: {error.verify_message}") from error
         except OSError as error:
-            raise Unavailable(
-                f"{address}: nobody answers ({error.strerror or error}); is the plane running?"
-            ) from error
+            raise Unavailable(f"{address}: nobody answers; is the plane running?") from error
 
     def _give_back(self, connection: _Connection) -> None:
-        keep = connection.parser.parser.should_keep_alive() and connection.usable
+        keep = connection.parser.keeps_alive and connection.usable
         if keep and len(self._idle) < IDLE_CONNECTIONS:
             self._idle.append(connection)
         else:

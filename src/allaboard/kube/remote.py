@@ -22,9 +22,11 @@ _decode = msgspec.json.Decoder().decode
 class RemoteClient:
     """Reads, writes and watches through HTTP. Errors are those of `api/errors.py`."""
 
-    def __init__(self, transport: Transport, agent: str = "aboard") -> None:
+    def __init__(self, transport: Transport, agent: str = "aboard", *, strict: bool = False) -> None:
         self.transport = transport
         self.headers = {"Accept": "application/json", "User-Agent": agent}
+        self.warnings: list[str] = []  # what the server said beside its answers; the doors print them
+        self.validation = {"fieldValidation": "Strict"} if strict else {}
 
     async def get(self, kind: Kind, key: Key) -> Document | None:
         try:
@@ -119,6 +121,19 @@ class RemoteClient:
         """Any other call that answers with JSON: discovery, reviews, tokens."""
         return await self._ask(method, path, query or {}, body)
 
+    async def table(self, kind: Kind, select: Select = EVERYTHING) -> Document:
+        """The server's own columns for a kind."""
+        headers = {**self.headers, "Accept": "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"}
+        call = Call("GET", kind.path(select.namespace), _selection(select), headers)
+        return self._document(await self.transport.call(call))
+
+    async def pieces(self, path: str, query: Mapping[str, str]) -> AsyncIterator[bytes]:
+        """An answer that is not JSON, as it comes: logs, also those that go on."""
+        answer, pieces = await self.transport.stream(Call("GET", path, query, {**self.headers, "Accept": "*/*"}))
+        _raise_for(answer)
+        async for piece in pieces:
+            yield piece
+
     async def _take_back(self, document: Document) -> None:
         try:
             await self.delete(kind_of(document), key_of(document), uid=uid_of(document), propagation="Background")
@@ -127,13 +142,23 @@ class RemoteClient:
 
     async def _patch(self, path: str, query: Mapping[str, str], body: object, content_type: str) -> Document:
         headers = {**self.headers, "Content-Type": content_type}
-        return _document(await self.transport.call(Call("PATCH", path, query, headers, _encode(body))))
+        query = {**query, **self.validation}
+        return self._document(await self.transport.call(Call("PATCH", path, query, headers, _encode(body))))
 
     async def _ask(self, method: str, path: str, query: Mapping[str, str] = {}, body: object = None) -> Document:
         if body is None:
-            return _document(await self.transport.call(Call(method, path, query, self.headers)))
+            return self._document(await self.transport.call(Call(method, path, query, self.headers)))
         headers = {**self.headers, "Content-Type": "application/json"}
-        return _document(await self.transport.call(Call(method, path, query, headers, _encode(body))))
+        if method != "DELETE":
+            query = {**query, **self.validation}
+        return self._document(await self.transport.call(Call(method, path, query, headers, _encode(body))))
+
+    def _document(self, answer: Answer) -> Document:
+        if "warning" in answer.headers:
+            self.warnings += [_warning(line) for line in answer.headers["warning"].split("\n")]
+        _raise_for(answer)
+        document: Document = _decode(answer.body)
+        return document
 
 
 def _selection(select: Select) -> dict[str, str]:
@@ -141,10 +166,9 @@ def _selection(select: Select) -> dict[str, str]:
     return {name: text for name, text in chosen.items() if text}
 
 
-def _document(answer: Answer) -> Document:
-    _raise_for(answer)
-    document: Document = _decode(answer.body)
-    return document
+def _warning(line: str) -> str:
+    """The words of a Warning header: `299 - "words"`."""
+    return line.split('"', 1)[-1].rsplit('"', 1)[0].replace('\\"', '"')
 
 
 def _raise_for(answer: Answer) -> None:

@@ -1,0 +1,47 @@
+# Six daily verbs: run test check golden bench conformance. The long ones: test-slow fuzz chaos test-real.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DATA ?= ../shared/conformance
+SUITE ?=
+k ?=
+
+.PHONY: run test test-slow check golden bench conformance fuzz chaos clean
+
+# Train the first job on this machine: the plane starts, two nodes train together, everything is put away.
+run: $(VENV)/.installed
+	@$(BIN)/aboard run hello
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(if $(k),-k "$(k)")
+
+test-slow: $(VENV)/.dev
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(if $(k),-k "$(k)")
+
+check: $(VENV)/.dev
+	$(BIN)/ruff format --check src tests bench tools
+	$(BIN)/ruff check src tests bench tools
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q tests/test_house.py
+
+golden: $(VENV)/.dev
+	GOLDEN=write $(BIN)/python -m pytest -q tests -k golden
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m bench.run
+
+conformance: $(VENV)/.dev
+	$(BIN)/python -m tests.conformance.run --data "$(DATA)" $(if $(SUITE),--suite $(SUITE))
+
+$(VENV)/.installed: pyproject.toml
+	@echo "setting up $(VENV) (once)" >&2
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,5 @@
+"""`python -m allaboard` is `aboard`."""
+
+from allaboard.cli import main
+
+main()

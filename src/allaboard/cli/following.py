@@ -1,0 +1,121 @@
+"""A followed job on the screen: phases with their times, merged lines, a progress bar, the verdict."""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime
+from types import TracebackType
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from allaboard.api.documents import Key
+from allaboard.cli import screen
+from allaboard.kube.clock import SystemClock
+from allaboard.kube.remote import RemoteClient
+from allaboard.sdk.follow import Follower, Happening, Line, Moved, Progressed, Waits, last_lines
+from allaboard.sdk.jobs import Job, first_failure
+
+PHASES = {"Pending": "queued", "Starting": "scheduled", "Running": "running"}
+COLOURS = ("cyan", "magenta", "yellow", "blue", "green")
+SHOWN_LINES = 8
+
+
+class Screen:
+    """Lines above, a bar below on a terminal; plain lines in a pipe."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        columns = (TextColumn("  "), BarColumn(28), TextColumn("{task.percentage:>3.0f} %  {task.description}"))
+        self.bar = Progress(*columns, console=self.console, transient=True)
+        self.task: TaskID | None = None
+        self.live = self.console.is_terminal
+        self.since: datetime | None = None
+        self.width = 2
+
+    def __enter__(self) -> Screen:
+        if self.live:
+            self.bar.start()
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None) -> None:
+        if self.live:
+            self.bar.stop()
+
+    def show(self, happening: Happening) -> None:
+        match happening:
+            case Line(rank, text):
+                self._line(rank, text)
+            case Moved():
+                self._moved(happening)
+            case Progressed(percent, metrics):
+                self._progress(percent, metrics)
+            case Waits(reason):
+                self._say(f"  waits: {reason}")
+
+    def _line(self, rank: str, text: str) -> None:
+        self.width = max(self.width, len(rank))
+        if sys.stdout.isatty():
+            colour = COLOURS[sum(map(ord, rank)) % len(COLOURS)]
+            self.console.print(f"[{colour}]{rank:<{self.width}} │[/] ", end="")
+            self.console.print(text, markup=False)
+        else:
+            click.echo(f"{rank:<{self.width}} │ {text}")
+
+    def _moved(self, moved: Moved) -> None:
+        word = PHASES.get(moved.phase)
+        if word is None:
+            return
+        took = "" if self.since is None else f" after {screen.duration((moved.moment - self.since).total_seconds())}"
+        self.since = moved.moment
+        where = f" on {', '.join(moved.job.nodes)}" if moved.phase == "Starting" else ""
+        self._say(f"  ▸ {word}{took}{where}")
+
+    def _progress(self, percent: int | None, metrics: dict[str, str]) -> None:
+        words = "  ".join(f"{name} {value}" for name, value in metrics.items())
+        if not self.live:
+            if percent is not None:
+                self._say(f"  progress {percent} %  {words}".rstrip())
+            return
+        if self.task is None:
+            self.task = self.bar.add_task(words, total=100)
+        self.bar.update(self.task, completed=percent or 0, description=words)
+
+    def _say(self, text: str) -> None:
+        if self.live:
+            self.console.print(text, markup=False)
+        else:
+            screen.say(text)
+
+
+async def follow(client: RemoteClient, key: Key) -> Job | None:
+    """Show a job until it is over; the job as it was last seen, or None when it was deleted."""
+    follower = Follower(client, key, SystemClock())
+    last: Job | None = None
+    with Screen() as shown:
+        async for happening in follower.happenings():
+            shown.show(happening)
+            last = follower.job or last
+    return last if follower.job is not None else None
+
+
+async def verdict(client: RemoteClient, job: Job | None, key: Key) -> int:
+    """Say how it ended; the exit code is the job's."""
+    if job is None:
+        screen.bad(f"{key.name} was deleted")
+        return 1
+    took = screen.duration(job.seconds(SystemClock().now()))
+    if job.phase == "Complete":
+        screen.good(f"{key.name} Complete in {took}")
+        return 0
+    screen.bad(f"{key.name} {job.phase} after {took}")
+    failure = first_failure(job.pods)
+    if failure is None:
+        screen.say(f"  {job.reason}")
+        return 1
+    screen.say(f"  first failure   rank {failure.rank.removeprefix('r')}  ({failure.pod} on {failure.node})  exit {failure.code}")
+    for line in await last_lines(client, key.namespace, failure.pod, SHOWN_LINES):
+        screen.say(f"    {line}")
+    screen.say(f"  full logs       aboard logs {key.name} --rank all")
+    return 1

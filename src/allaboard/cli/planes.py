@@ -1,0 +1,97 @@
+"""Starting and stopping the plane of this machine as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from allaboard.api.errors import AboardError
+from allaboard.sdk.home import Home, Running
+
+START_PATIENCE = 30.0
+STOP_PATIENCE = 30.0
+LOOK_AGAIN = 0.02
+
+
+class PlaneError(AboardError):
+    """A plane that did not start or stop; the message carries its own last words."""
+
+    exit_code = 4
+
+
+class PortBusy(PlaneError):
+    """Somebody else listens there."""
+
+    exit_code = 7
+
+
+def start(home: Home, options: Sequence[str] = ()) -> Running:
+    """Start `aboard serve` in the background and wait until it answers."""
+    home.make()
+    home.state.unlink(missing_ok=True)
+    log = home.logs / "plane.log"
+    command = [sys.executable, "-m", "allaboard", "serve", "--home", str(home.path), *options]
+    with log.open("ab") as output:
+        before = output.tell()
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, close_fds=True
+        )
+    deadline = time.monotonic() + START_PATIENCE
+    while time.monotonic() < deadline:
+        running = home.running()
+        if running is not None:
+            return running
+        if process.poll() is not None:
+            raise _died(process.returncode, log, before)
+        time.sleep(LOOK_AGAIN)
+    os.kill(process.pid, signal.SIGTERM)
+    raise PlaneError(f"the plane did not answer in {START_PATIENCE:.0f} s; its log: {log}")
+
+
+def stop(running: Running) -> None:
+    """Ask the plane to end, wait for it, and insist when it does not."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.kill(running.pid, how)
+        except ProcessLookupError:
+            return
+        except PermissionError as error:
+            raise PlaneError(f"the plane (process {running.pid}) belongs to another user; stop it as that user") from error
+        if _is_gone(running.pid, STOP_PATIENCE):
+            return
+    raise PlaneError(f"the plane (process {running.pid}) does not end")
+
+
+def _died(code: int, log: Path, since: int) -> PlaneError:
+    """The plane's own last sentence, without its prefix; the exit code tells which kind of trouble."""
+    with log.open("rb") as file:
+        file.seek(since)
+        words = file.read().decode("utf-8", "replace").strip().splitlines()
+    said = words[-1].removeprefix("error: ") if words else f"it ended with code {code}"
+    return PortBusy(said) if code == PortBusy.exit_code else PlaneError(f"the plane did not start: {said} (log: {log})")
+
+
+def _is_gone(pid: int, patience: float) -> bool:
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        try:
+            if os.waitpid(pid, os.WNOHANG)[0] == pid:
+                return True
+        except ChildProcessError:  # not our child: started by an earlier command
+            if not Path(f"/proc/{pid}").exists() and not _answers(pid):
+                return True
+        time.sleep(LOOK_AGAIN)
+    return False
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,44 @@
+"""`aboard serve`: a plane in the foreground, for people, tests and service files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import click
+
+from allaboard.main import Settings, names, run_plane
+from allaboard.sdk.home import Home
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def plane_options(command: Command) -> Command:
+    """What `up` and `serve` both let one choose."""
+    options = (
+        click.option("--nodes", type=click.IntRange(0), default=1, show_default=True, help="Virtual nodes; 0 runs no pods."),
+        click.option("--fake-gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs to pretend per node."),
+        click.option("--durability", type=click.Choice(["full", "normal", "memory"]), default="full", show_default=True),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.command("serve", help="Run a plane in the foreground until it is told to stop.")
+@click.option("--home", default="", help="Its folder (default: ABOARD_HOME or ~/.aboard).")
+@click.option("--host", default="127.0.0.1", show_default=True)
+@click.option("--port", type=int, default=7443, show_default=True)
+@plane_options
+@click.option("--controllers", default=None, help=f"Which run: {', '.join(names.CONTROLLERS)} (default: all).")
+@click.option("--admission", default=None, help=f"Which admission hooks ask: {', '.join(names.ADMISSION)} (default: all).")
+@click.option("--feature-gates", default="", help="Name=true,Name=false …")
+@click.option("--tokens", default="", help="A file of bearer tokens: token,user,uid,\"group,group\" lines.")
+@click.option("--auth", type=click.Choice(["rbac", "allow"]), default="allow", show_default=True)
+@click.option("--plain", is_flag=True, help="http without TLS, on loopback only.")
+@click.option("--verbose", is_flag=True, help="Say what every controller does.")
+def command(**options: object) -> None:
+    home = str(options.pop("home"))
+    settings = Settings.read(Home(Path(home)) if home else Home.default(), options)
+    run_plane(settings)

@@ -1,0 +1,33 @@
+"""`aboard up`: start the embedded plane on this machine."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from allaboard.cli import planes, screen
+from allaboard.cli.serve import plane_options
+from allaboard.sdk.home import Home
+
+
+@click.command("up", help="Start the embedded plane on this machine; it stays until `aboard down`.")
+@click.option("--port", type=int, default=7443, show_default=True, help="Where it listens on loopback; 0 picks one.")
+@plane_options
+def command(port: int, nodes: int, fake_gpus: int, durability: str) -> None:
+    home = Home.default()
+    running = home.running()
+    if running is not None:
+        screen.good(f"a plane runs already: {running.server} since {running.started} ({running.nodes} nodes)")
+        _how_to_reach(home)
+        return
+    began = time.monotonic()
+    options = [f"--port={port}", f"--nodes={nodes}", f"--fake-gpus={fake_gpus}", f"--durability={durability}"]
+    running = planes.start(home, options)
+    screen.good(f"plane started on {running.server} in {screen.duration(time.monotonic() - began)}")
+    _how_to_reach(home)
+
+
+def _how_to_reach(home: Home) -> None:
+    screen.say(f"  kubectl --kubeconfig {home.kubeconfig} get trainjobs")
+    screen.say("  aboard run hello · aboard ps · aboard down")

@@ -1,0 +1,31 @@
+"""What a request asks, apart from its body: the place it is about, who asks, and under which options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from allaboard.api.documents import Document, Key
+from allaboard.cluster.access import SYSTEM, User
+from allaboard.cluster.rules import Rules
+
+
+class Place(NamedTuple):
+    """What a verb is about: a kind in one version, an object or a collection of it, perhaps a subresource."""
+
+    rules: Rules
+    key: Key
+    subresource: str = ""
+
+
+@dataclass(slots=True)
+class Ask:
+    """Who asks and how; `warnings` collects what the client is told beside the answer."""
+
+    user: User = SYSTEM
+    manager: str = "unknown"
+    dry_run: bool = False
+    validation: str = "Warn"  # fieldValidation: Strict, Warn or Ignore
+    force: bool = False
+    options: Document = field(default_factory=dict)  # as admission is shown them
+    warnings: list[str] = field(default_factory=list)

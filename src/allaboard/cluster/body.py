@@ -1,0 +1,148 @@
+"""The body of a request, read: JSON, YAML or protobuf into a document, with the keys it says twice."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import msgspec
+import yaml
+
+from allaboard.api.documents import Document
+from allaboard.api.errors import BadRequest, UnsupportedMedia
+
+JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
+_SPACED = re.compile(rb'"[ \t\r\n]+:')
+
+
+class Unreadable(Exception):
+    """Text that is no JSON or YAML, in the words of the reference implementation's decoder."""
+
+
+def read_json(data: bytes) -> tuple[object, list[str]]:
+    """The value, and the paths of keys that were said more than once."""
+    try:
+        value = msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as fault:
+        raise Unreadable(_words(data, fault)) from fault
+    # Counting is cheaper than reading twice: as many keys in the text as in the value means none was said twice.
+    if data.count(b'":') == _keys(value) and not _SPACED.search(data):
+        return value, []
+    return value, list(_duplicates(json.loads(data, object_pairs_hook=_Pairs)))
+
+
+def _words(data: bytes, fault: Exception) -> str:
+    text = data.decode("utf-8", "replace").lstrip(" \t\r\n")
+    if "truncated" in str(fault) or not text:
+        return "unexpected end of JSON input"
+    if isinstance(fault, RecursionError):
+        return "exceeded max depth"
+    place = re.search(r"byte (\d+)", str(fault))
+    at = data[int(place[1]) :] if place else data
+    letter = at.decode("utf-8", "replace")[:1] or text[:1]
+    return f"invalid character '{letter}' looking for beginning of value"
+
+
+def _keys(value: object) -> int:
+    if isinstance(value, dict):
+        return len(value) + sum(_keys(each) for each in value.values() if isinstance(each, dict | list))
+    if isinstance(value, list):
+        return sum(_keys(each) for each in value if isinstance(each, dict | list))
+    return 0
+
+
+class _Pairs(list[tuple[str, object]]):
+    """An object as the pairs it was written as."""
+
+
+def _duplicates(value: object, path: str = "") -> Iterator[str]:
+    if isinstance(value, _Pairs):
+        seen: set[str] = set()
+        for name, each in value:
+            here = f"{path}.{name}" if path else name
+            if name in seen:
+                yield here
+            seen.add(name)
+            yield from _duplicates(each, here)
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _duplicates(each, f"{path}[{index}]")
+
+
+class _Loader(yaml.CSafeLoader):
+    """YAML as kubectl reads it: timestamps and such stay text."""
+
+
+for _letter, _resolvers in list(_Loader.yaml_implicit_resolvers.items()):
+    _Loader.yaml_implicit_resolvers[_letter] = [
+        (tag, pattern) for tag, pattern in _resolvers if tag != "tag:yaml.org,2002:timestamp"
+    ]
+
+
+def read_yaml(data: bytes) -> tuple[object, list[str]]:
+    """YAML, or JSON (which is YAML) read the quick way."""
+    if data.lstrip()[:1] in (b"{", b"["):
+        return read_json(data)
+    try:
+        node = yaml.compose(data, Loader=_Loader)
+        value = yaml.load(data, Loader=_Loader)
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as fault:
+        raise Unreadable(_yaml_words(fault)) from fault
+    return value, list(_twice(node, "")) if node is not None else []
+
+
+def _yaml_words(fault: Exception) -> str:
+    mark = getattr(fault, "problem_mark", None)
+    problem = getattr(fault, "problem", None) or "could not be read"
+    return f"yaml: line {mark.line}: {problem}" if mark else f"yaml: {problem}"
+
+
+def _twice(node: yaml.Node, path: str) -> Iterator[str]:
+    if isinstance(node, yaml.MappingNode):
+        seen: set[str] = set()
+        for key, value in node.value:
+            here = f"{path}.{key.value}" if path else str(key.value)
+            if key.value in seen:
+                yield f"line {key.start_mark.line + 1}: key \"{key.value}\" already set in map"
+            seen.add(key.value)
+            yield from _twice(value, here)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, value in enumerate(node.value):
+            yield from _twice(value, f"{path}[{index}]")
+
+
+def read(data: bytes, content_type: str, kind: str) -> tuple[Document, list[str]]:
+    """The document in a body, by its content type; `kind` is what it should be."""
+    media = content_type.split(";")[0].strip().lower()
+    try:
+        if media in ("", JSON):
+            value, twice = read_json(data)
+        elif media in (YAML, "application/yml"):
+            value, twice = read_yaml(data)
+        else:
+            raise UnsupportedMedia(
+                "the body of the request was in an unknown format - accepted media types include: "
+                f"{JSON}, {YAML}, {PROTOBUF}"
+            )
+    except Unreadable as fault:
+        words = str(fault) if media != JSON and media else f"couldn't get version/kind; json parse error: {fault}"
+        what = f"the object provided is unrecognized (must be of type {kind})"
+        raise BadRequest(f"{what}: {words} ({_hex(data)})") from fault
+    if not isinstance(value, dict):
+        raise BadRequest(_not_an_object(value, kind, data))
+    return value, twice
+
+
+def _hex(data: bytes) -> str:
+    if not data:
+        return "<empty>"
+    return data.decode() if data[:1] == b"{" else data[:100].hex()
+
+
+def _not_an_object(value: object, kind: str, data: bytes) -> str:
+    names = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+    shape = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+    why = f"json: cannot unmarshal {names.get(type(value), 'null')} into Go value of type {shape}"
+    what = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind"
+    return f"{what}; json parse error: {why} ({_hex(data)})"

@@ -1,0 +1,101 @@
+"""Create: a new document gets a name, an identity and its first revision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allaboard.api.documents import Document, Key
+from allaboard.api.errors import AlreadyExists, BadRequest
+from allaboard.api.meta import is_leaving, name_of
+from allaboard.cluster import refusals
+from allaboard.cluster.ask import Ask, Place
+from allaboard.cluster.draft import mutated, newborn, permitted, request_for
+from allaboard.cluster.intake import accept, check_kind
+from allaboard.cluster.ownership import track
+from allaboard.cluster.plane import Cluster
+from allaboard.cluster.registry import table_of
+from allaboard.cluster.store import Happening, Item, encode
+from allaboard.cluster.versions import served, stored
+
+TRIES = 8  # Upstream: how often a generated name may turn out to be taken
+LONGEST_PREFIX = 58
+
+
+async def create(
+    cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()
+) -> Item:
+    """Store a new document; the answer is what was stored."""
+    document = accept(place.rules, check_kind(place.rules, placed(place, document)), ask, duplicates)
+    if document["metadata"].get("resourceVersion"):
+        raise refusals.bare(500, "resourceVersion should not be set on objects to be created")
+    return await born(cluster, place, track(place, document, None, ask, cluster.world.now()), ask)
+
+
+async def born(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Item:
+    """Admit and store a document that has no predecessor; generated names are tried until one is free."""
+    for attempt in range(TRIES):
+        draft = await drafted(cluster, place, document, ask)
+        try:
+            return await _stored(cluster, place, draft, ask)
+        except AlreadyExists:
+            if name_of(document) or attempt == TRIES - 1:
+                raise
+    raise AssertionError("unreachable")
+
+
+async def drafted(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Document:
+    """The document as it would be stored, admitted and valid."""
+    rules, named = place.rules, named_by(cluster, document)
+    request = request_for(place, ask, newborn(rules, named, cluster.world), None)
+    draft = rules.prepare(await mutated(cluster.chain, request), None, place.subresource)
+    await permitted(cluster.chain, request_for(place, ask, draft, None), draft)
+    return draft
+
+
+def named_by(cluster: Cluster, document: Document) -> Document:
+    """The document with a name made from its generateName, if it has only that."""
+    metadata = document["metadata"]
+    if metadata.get("name") or not metadata.get("generateName"):
+        return document
+    name = metadata["generateName"][:LONGEST_PREFIX] + cluster.world.suffix()
+    return {**document, "metadata": {**metadata, "name": name}}
+
+
+def placed(place: Place, document: Document) -> Document:
+    """The document in the namespace of the request; another namespace in the body is refused."""
+    metadata = document.get("metadata")
+    metadata = dict(metadata) if isinstance(metadata, dict) else {}
+    stated, wanted = metadata.get("namespace") or "", place.key.namespace
+    if stated and stated != wanted:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    metadata.pop("namespace", None)
+    if wanted:
+        metadata["namespace"] = wanted
+    return {**document, "metadata": metadata}
+
+
+def put_new(cluster: Cluster, place: Place, draft: Document) -> Happening:
+    """The change that stores a new document; AlreadyExists where the name is taken."""
+    table, name = table_of(place.rules), name_of(draft)
+    before = cluster.store.table(table).latest(Key(place.key.namespace, name))
+    if before is not None:
+        raise _taken(cluster, place, before, name)
+    return cluster.store.put(table, stored(place.rules, draft), None)
+
+
+def _taken(cluster: Cluster, place: Place, before: Item, name: str) -> AlreadyExists:
+    error = refusals.already_exists(place.rules.kind, name)
+    if is_leaving(cluster.store.document(before)):
+        return AlreadyExists(f"object is being deleted: {error.message}", details=error.details)
+    return error
+
+
+async def _stored(cluster: Cluster, place: Place, draft: Document, ask: Ask) -> Item:
+    if ask.dry_run:
+        key = Key(place.key.namespace, name_of(draft))
+        if (before := cluster.store.table(table_of(place.rules)).latest(key)) is not None:
+            raise _taken(cluster, place, before, key.name)
+        return Item(key, 0, encode(draft), draft)
+    change = put_new(cluster, place, draft)
+    await cluster.store.commit(change)
+    return served(place.rules, change.item, cluster.store)

@@ -1,0 +1,98 @@
+"""The steps every written document takes between a request's body and the store: who owns which field, what
+admission makes of it, what the server itself fills in, and whether it may be."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from allaboard.api.documents import Document, Key
+from allaboard.api.errors import Cause
+from allaboard.api.meta import name_of, stamp
+from allaboard.cluster import refusals
+from allaboard.cluster.admission import Chain, Request
+from allaboard.cluster.ask import Ask, Place
+from allaboard.cluster.rules import Rules
+from allaboard.cluster.world import World
+
+# What only the server may say; on a create it is dropped, on an update it is kept as it was.
+SERVER_ONLY = ("uid", "creationTimestamp", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds")
+KEPT = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def request_for(place: Place, ask: Ask, new: Document | None, old: Document | None) -> Request:
+    """What admission is asked about a write."""
+    operation = "DELETE" if new is None else "UPDATE" if old is not None else "CREATE"
+    key = place.key if place.key.name or new is None else Key(place.key.namespace, name_of(new))
+    return Request(
+        operation, place.rules, key, new, old, place.subresource, ask.user, ask.dry_run, ask.options, ask.warnings
+    )
+
+
+async def mutated(chain: Chain, request: Request) -> Document:
+    """The document as mutating admission wants it, with defaults filled in again where it changed something."""
+    before = request.new
+    after = await chain.mutate(request)
+    if after is before or after is None:
+        return before or {}
+    rules = request.rules
+    return rules.default(rules.structure.default(after))
+
+
+async def permitted(chain: Chain, request: Request, new: Document) -> None:
+    """Raise unless the document keeps its kind's rules and validating admission agrees."""
+    rules, old = request.rules, request.old
+    causes = broken(rules, new, old, request.subresource)
+    if causes:
+        raise refusals.invalid(rules.kind, name_of(new), causes)
+    request.warnings.extend(rules.warnings(new, old))
+    await chain.validate(replace(request, new=new))
+
+
+def broken(rules: Rules, new: Document, old: Document | None, subresource: str) -> list[Cause]:
+    causes = rules.structure.validate(new, old, subresource=subresource) if rules.custom else []
+    return causes + list(rules.validate(new, old, subresource))
+
+
+def newborn(rules: Rules, document: Document, world: World) -> Document:
+    """A document about to be created, with what only the server can say in its metadata."""
+    metadata = {name: value for name, value in document["metadata"].items() if name not in SERVER_ONLY}
+    metadata["uid"] = world.uid()
+    metadata["creationTimestamp"] = stamp(world.now())
+    if rules.generation:
+        metadata["generation"] = 1
+    return {**document, "metadata": metadata}
+
+
+def renewed(document: Document, old: Document) -> Document:
+    """A document about to replace another: what the request leaves out or may not change stays."""
+    metadata, was = dict(document["metadata"]), old["metadata"]
+    for field in KEPT:
+        if not metadata.get(field) and field in was:
+            metadata[field] = was[field]
+    metadata.pop("selfLink", None)
+    metadata.pop("generation", None)
+    if "generation" in was:
+        metadata["generation"] = was["generation"]
+    metadata["resourceVersion"] = was["resourceVersion"]
+    return {**document, "metadata": metadata}
+
+
+def advanced(rules: Rules, document: Document, old: Document) -> Document:
+    """The document with its generation raised if what was asked for changed."""
+    if not rules.generation or not rules.spec_changed(document, old):
+        return document
+    generation = (old["metadata"].get("generation") or 0) + 1
+    return {**document, "metadata": {**document["metadata"], "generation": generation}}
+
+
+def same(new: Document, old: Document) -> bool:
+    """Whether a write would change nothing; when only the times in managedFields differ, it would not."""
+    if new == old:
+        return True
+    plain = [{**d, "metadata": {k: v for k, v in d["metadata"].items() if k != "managedFields"}} for d in (new, old)]
+    return plain[0] == plain[1] and _untimed(new) == _untimed(old)
+
+
+def _untimed(document: Document) -> list[Document]:
+    entries = document["metadata"].get("managedFields") or []
+    return [{name: value for name, value in entry.items() if name != "time"} for entry in entries]

@@ -1,0 +1,71 @@
+"""A document on its way in: unknown fields complained about and dropped, defaults filled, its kind checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allaboard.api.documents import Document
+from allaboard.api.errors import BadRequest
+from allaboard.cluster.ask import Ask
+from allaboard.cluster.rules import Rules
+
+
+def accept(rules: Rules, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Document:
+    """The document with what its schema does not know removed and what it leaves out filled in."""
+    admitted = rules.structure.admit(document)
+    if admitted.malformed:
+        raise BadRequest(_cannot_handle(rules, admitted.malformed))
+    complain(rules, ask, [f'duplicate field "{path}"' for path in duplicates], admitted.unknown)
+    return rules.default(admitted.document)
+
+
+def complain(rules: Rules, ask: Ask, duplicates: Sequence[str], unknown: Sequence[str]) -> None:
+    """Refuse (Strict) or warn about (Warn) fields that mean nothing."""
+    if ask.validation == "Ignore" or not (duplicates or unknown):
+        return
+    complaints = [*duplicates, *(f'unknown field "{path}"' for path in unknown)]
+    if ask.validation == "Strict":
+        raise BadRequest(_cannot_handle(rules, f"strict decoding error: {', '.join(complaints)}"))
+    ask.warnings.extend(complaints)
+
+
+def _cannot_handle(rules: Rules, why: str) -> str:
+    kind = rules.kind
+    return f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
+
+
+def check_kind(rules: Rules, document: Document) -> Document:
+    """The document with its type meta; built-in kinds may leave it out, another kind is refused."""
+    kind = rules.kind
+    version, name = document.get("apiVersion"), document.get("kind")
+    if version == kind.api_version and name == kind.kind:
+        return document
+    if rules.custom:
+        _refuse_custom(rules, version, name)
+    elif (name or kind.kind) != kind.kind:
+        raise BadRequest(_other_kind(rules, str(version or kind.api_version), str(name)))
+    elif (version or kind.api_version) != kind.api_version:
+        raise BadRequest(_other_version(rules, str(version)))
+    return {**document, "apiVersion": kind.api_version, "kind": kind.kind}
+
+
+def _refuse_custom(rules: Rules, version: object, name: object) -> None:
+    kind = rules.kind
+    if name != kind.kind:
+        raise BadRequest(f'{name} in version "{version}" cannot be handled as a {kind.kind}: unexpected kind')
+    raise BadRequest(
+        f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
+    )
+
+
+def _other_kind(rules: Rules, version: str, name: str) -> str:
+    short = version.rpartition("/")[2]
+    internal = rules.kind.group.split(".")[0] or "core"
+    why = f"converting ({short}.{name}) to ({internal}.{rules.kind.kind}): unknown conversion"
+    return f'{name} in version "{short}" cannot be handled as a {rules.kind.kind}: {why}'
+
+
+def _other_version(rules: Rules, version: str) -> str:
+    kind = rules.kind.kind
+    why = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+    return f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {kind}: {why}'

@@ -1,0 +1,97 @@
+"""Requests and limits: which resource names and amounts a container may ask for."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from allaboard.api import names, quantity
+from allaboard.api.documents import Document
+from allaboard.api.errors import Cause
+from allaboard.cluster import complaints
+
+HUGE_PAGES = "hugepages-"
+FOR_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
+NATIVE = "kubernetes.io/"
+STANDARD = frozenset(
+    "cpu memory ephemeral-storage requests.cpu requests.memory requests.ephemeral-storage limits.cpu limits.memory "
+    "limits.ephemeral-storage pods resourcequotas services replicationcontrollers secrets configmaps "
+    "persistentvolumeclaims storage requests.storage services.nodeports services.loadbalancers".split()
+)
+
+
+def is_huge(name: str) -> bool:
+    return name.startswith(HUGE_PAGES)
+
+
+def is_native(name: str) -> bool:
+    return "/" not in name or NATIVE in name
+
+
+def may_overcommit(name: str) -> bool:
+    return is_native(name) and not is_huge(name)
+
+
+def is_extended(name: str) -> bool:
+    return not is_native(name) and not name.startswith("requests.") and not names.qualified_name(f"requests.{name}")
+
+
+@lru_cache(maxsize=1024)
+def name_complaints(name: str) -> tuple[str, ...]:
+    """What is wrong with a resource name of a container."""
+    if found := names.qualified_name(name):
+        return tuple(found)
+    if "/" not in name:
+        known = name in FOR_CONTAINERS or is_huge(name)
+        typed = () if name in STANDARD or is_huge(name) else ("must be a standard resource type or fully qualified",)
+        return typed if known else (*typed, "must be a standard resource for containers")
+    return () if is_native(name) or is_extended(name) else ("doesn't follow extended resource name standard",)
+
+
+@lru_cache(maxsize=4096)
+def amount_complaints(name: str, amount: str) -> tuple[str, ...]:
+    """What is wrong with an amount of a resource."""
+    value = quantity.parse(amount)
+    if value.nanos < 0:
+        return (complaints.NEGATIVE,)
+    whole_only = not is_native(name) or is_huge(name) or name in ("pods", "services")
+    return ("must be an integer",) if whole_only and value.milli_value() % 1000 else ()
+
+
+def requirements(resources: Document, field: str) -> list[Cause]:
+    """Every breach in the `resources` of a container."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    if not limits and not requests:
+        return []
+    found = amounts(limits, f"{field}.limits") + amounts(requests, f"{field}.requests")
+    asked = limits.keys() | requests.keys()
+    # Upstream: huge pages back cpu and memory with pages; they cannot be the only thing asked for.
+    if any(is_huge(name) for name in asked) and not asked & {"cpu", "memory"}:
+        found.append(complaints.forbidden(field, "HugePages require cpu or memory"))
+    for name, amount in requests.items():
+        found += _against_limit(name, amount, limits, field)
+    return found
+
+
+def amounts(listed: Document, field: str) -> list[Cause]:
+    found: list[Cause] = []
+    for name, amount in listed.items():
+        for why in name_complaints(name):
+            found.append(complaints.invalid(f"{field}[{name}]", name, why))
+        for why in amount_complaints(name, str(amount)):
+            found.append(complaints.invalid(f"{field}[{name}]", str(amount), why))
+    return found
+
+
+def _against_limit(name: str, amount: str, limits: Document, field: str) -> list[Cause]:
+    limit = limits.get(name)
+    if limit is None:
+        if may_overcommit(name):
+            return []
+        return [complaints.required(f"{field}.limits", "Limit must be set for non overcommitable resources")]
+    asked, allowed = quantity.parse(amount), quantity.parse(limit)
+    if asked != allowed and not may_overcommit(name):
+        return [complaints.invalid(f"{field}.requests", str(amount), f"must be equal to {name} limit of {limit}")]
+    if asked > allowed:
+        why = f"must be less than or equal to {name} limit of {limit}"
+        return [complaints.invalid(f"{field}.requests", str(amount), why)]
+    return []

@@ -1,0 +1,217 @@
+"""The store: every object in memory, a head for writers, and a ring of recent changes for each table."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+from allaboard.api.documents import Document, Key
+from allaboard.api.errors import Gone
+from allaboard.cluster.store import ChangeType, Happening, Item, Journal, Transaction, decode, encode
+
+RING = 4096  # changes remembered for each table; older watches are told to list again
+RECENT = 4096  # documents kept decoded
+
+
+class Ring:
+    """The last changes of a table; a watcher holds a position that only grows."""
+
+    def __init__(self, floor: int, limit: int = RING) -> None:
+        self.floor = floor  # changes at or below this revision are forgotten
+        self.start = 0  # position of the first remembered change
+        self.limit = limit
+        self.changes: list[Happening] = []
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.changes)
+
+    def append(self, change: Happening) -> None:
+        self.changes.append(change)
+        if len(self.changes) >= 2 * self.limit:
+            self.floor = self.changes[self.limit - 1].revision
+            del self.changes[: self.limit]
+            self.start += self.limit
+
+    def position(self, revision: int) -> int:
+        """Where a watch that has seen this revision goes on."""
+        if revision < self.floor:
+            raise Gone(f"too old resource version: {revision} ({self.floor})")
+        return self.start + bisect_right(self.changes, revision, key=lambda change: change.revision)
+
+    def since(self, position: int) -> Sequence[Happening]:
+        if position < self.start:
+            raise Gone(f"too old resource version: the watch fell {self.start - position} changes behind")
+        return self.changes[position - self.start :]
+
+
+class Table:
+    """Every object of one stored kind: committed items by namespace and name, and the writers' head over them."""
+
+    def __init__(self, name: str, floor: int) -> None:
+        self.name = name
+        self.spaces: dict[str, dict[str, Item]] = {}
+        self.head: dict[Key, Happening] = {}  # the newest change of a key that is not committed yet
+        self.ring = Ring(floor)
+        self.wakers: set[Callable[[], None]] = set()
+
+    def get(self, key: Key) -> Item | None:
+        return self.spaces.get(key.namespace, {}).get(key.name)
+
+    def latest(self, key: Key) -> Item | None:
+        """What a writer builds on: the newest state, committed or about to be."""
+        pending = self.head.get(key)
+        if pending is None:
+            return self.get(key)
+        return None if pending.type == "DELETED" else pending.item
+
+    def items(self, namespace: str = "") -> Iterator[Item]:
+        """Committed items in the order of namespace and name."""
+        for space in (namespace,) if namespace else sorted(self.spaces):
+            held = self.spaces.get(space)
+            if held:
+                for name in sorted(held):
+                    yield held[name]
+
+    def at(self, revision: int) -> list[Item]:
+        """Items as they were at an earlier revision, told from the ring."""
+        past = {item.key: item for item in self.items()}
+        for change in reversed(self.ring.since(self.ring.position(revision))):
+            if change.before is None:
+                past.pop(change.key, None)
+            else:
+                past[change.key] = change.before
+        return [past[key] for key in sorted(past)]
+
+    def latest_items(self, namespace: str = "") -> Iterator[Item]:
+        for item in self.items(namespace):
+            if item.key not in self.head:
+                yield item
+        for key, pending in self.head.items():
+            if pending.type != "DELETED" and namespace in ("", key.namespace):
+                yield pending.item
+
+    def count(self) -> int:
+        return sum(map(len, self.spaces.values()))
+
+    def put(self, item: Item) -> None:
+        self.spaces.setdefault(item.key.namespace, {})[item.key.name] = item
+
+    def drop(self, key: Key) -> None:
+        held = self.spaces.get(key.namespace, {})
+        held.pop(key.name, None)
+        if not held:
+            self.spaces.pop(key.namespace, None)
+
+
+class Store:
+    """Every table, one revision counter, and who owns what."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self.tables: dict[str, Table] = {}
+        self.owned: dict[str, set[tuple[str, Key]]] = {}  # owner uid → what names it as its owner
+        self.living: dict[str, tuple[str, Key]] = {}  # uid → where it lives
+        self.listeners: list[Callable[[Happening], None]] = []
+        self._recent: deque[Item] = deque()
+        revision, rows = journal.load()
+        self.floor = self.revision = self.committed = revision
+        for row in rows:
+            item = Item(row.key, row.revision, row.data)
+            self.table(row.table).put(item)
+            self._link(row.table, item)
+        journal.open(self._publish, self._undo)
+
+    def table(self, name: str) -> Table:
+        table = self.tables.get(name)
+        if table is None:
+            table = self.tables[name] = Table(name, self.floor)
+        return table
+
+    def document(self, item: Item) -> Document:
+        """The decoded form of an item; the caller must not change it."""
+        document = item.document
+        if document is None:
+            document = item.document = decode(item.data)
+            self._remember(item)
+        return document
+
+    def _remember(self, item: Item) -> None:
+        self._recent.append(item)
+        if len(self._recent) > RECENT:
+            self._recent.popleft().document = None
+
+    def put(self, table: str, document: Document, before: Item | None) -> Happening:
+        """A change that writes this document over `before`, at a new revision; it still has to be committed."""
+        self.revision += 1
+        metadata = {**document["metadata"], "resourceVersion": str(self.revision)}
+        stamped = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata}
+        stamped.update((name, value) for name, value in document.items() if name not in stamped)
+        key = Key(metadata.get("namespace", ""), metadata["name"])
+        item = Item(key, self.revision, encode(stamped), stamped)
+        self._remember(item)
+        return self._happens("MODIFIED" if before else "ADDED", table, item, before)
+
+    def remove(self, table: str, before: Item, last: Document | None = None) -> Happening:
+        """A change that removes an object; the event carries its last state with the revision of the removal."""
+        self.revision += 1
+        document = last or self.document(before)
+        final = {**document, "metadata": {**document["metadata"], "resourceVersion": str(self.revision)}}
+        return self._happens("DELETED", table, Item(before.key, self.revision, encode(final), final), before)
+
+    def _happens(self, type: ChangeType, table: str, item: Item, before: Item | None) -> Happening:
+        change = Happening(type, table, item, before)
+        self.table(table).head[item.key] = change
+        return change
+
+    def commit(self, *changes: Happening) -> Awaitable[None]:
+        """All of these or none; awaiting the answer means: durable and visible."""
+        return self.journal.submit(changes)
+
+    def _publish(self, transaction: Transaction) -> None:
+        touched: set[str] = set()
+        for change in transaction:
+            self._settle(change)
+            touched.add(change.table)
+        self.committed = transaction[-1].revision if transaction else self.committed
+        for change in transaction:
+            for listen in self.listeners:
+                listen(change)
+        for name in touched:
+            for wake in tuple(self.tables[name].wakers):
+                wake()
+
+    def _settle(self, change: Happening) -> None:
+        table = self.tables[change.table]
+        if table.head.get(change.key) is change:
+            del table.head[change.key]
+        if change.before is not None:
+            self._unlink(change.table, change.before)
+        if change.type == "DELETED":
+            table.drop(change.key)
+        else:
+            table.put(change.item)
+            self._link(change.table, change.item)
+        table.ring.append(change)
+
+    def _undo(self) -> None:
+        """What was pending is lost: the head is what is committed."""
+        for table in self.tables.values():
+            table.head.clear()
+
+    def _link(self, table: str, item: Item) -> None:
+        place = (table, item.key)
+        self.living[item.uid] = place
+        for owner in item.owners:
+            self.owned.setdefault(owner, set()).add(place)
+
+    def _unlink(self, table: str, item: Item) -> None:
+        place = (table, item.key)
+        if self.living.get(item.uid) == place:
+            del self.living[item.uid]
+        for owner in item.owners:
+            held = self.owned.get(owner, set())
+            held.discard(place)
+            if not held:
+                self.owned.pop(owner, None)

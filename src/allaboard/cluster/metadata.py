@@ -1,0 +1,156 @@
+"""The rules of an object's metadata, which every kind shares: names, labels, annotations, owners, finalizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+from allaboard.api import names
+from allaboard.api.documents import Document
+from allaboard.api.errors import Cause
+from allaboard.cluster import complaints
+
+NameRule = Callable[[str], list[str]]
+ANNOTATIONS_LIMIT = 256 * 1024
+# What a write may never change about an object that exists.
+FIXED = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds")
+
+
+def path_segment(text: str) -> list[str]:
+    """Names that only have to fit into a URL: roles and their bindings."""
+    if text in (".", ".."):
+        return [f"may not be '{text}'"]
+    return [f"may not contain '{part}'" for part in ("/", "%") if part in text]
+
+
+@lru_cache(maxsize=8192)
+def label_key(text: str) -> tuple[str, ...]:
+    return tuple(names.qualified_name(text))
+
+
+@lru_cache(maxsize=16384)
+def label_value(text: str) -> tuple[str, ...]:
+    return tuple(names.label_value(text))
+
+
+def on_create(document: Document, name_rule: NameRule, *, namespaced: bool) -> list[Cause]:
+    """Every breach of metadata in a new object."""
+    metadata = document["metadata"]
+    found = _names(metadata, name_rule) + _namespace(metadata, namespaced=namespaced)
+    return found + always(metadata)
+
+
+def on_update(new: Document, old: Document) -> list[Cause]:
+    """Every breach of metadata in a changed object."""
+    after, before = new["metadata"], old["metadata"]
+    found: list[Cause] = []
+    if before.get("deletionTimestamp"):
+        found += _no_new_finalizers(after, before)
+    if after.get("generation", 0) < before.get("generation", 0):
+        found.append(complaints.invalid("metadata.generation", after.get("generation", 0), "must not be decremented"))
+    for field in FIXED:
+        if after.get(field) != before.get(field):
+            found += complaints.immutable(f"metadata.{field}", after.get(field), before.get(field))
+    unchanged = all(after.get(field) == before.get(field) for field in CHECKED)
+    return found if unchanged else found + always(after)
+
+
+CHECKED = ("labels", "annotations", "ownerReferences", "finalizers")
+
+
+def always(metadata: Document) -> list[Cause]:
+    found = complaints.not_negative("metadata.generation", metadata.get("generation"))
+    if labels := metadata.get("labels"):
+        found += label_causes(labels, "metadata.labels")
+    if annotations := metadata.get("annotations"):
+        found += annotation_causes(annotations, "metadata.annotations")
+    if owners := metadata.get("ownerReferences"):
+        found += _owners(owners)
+    if finalizers := metadata.get("finalizers"):
+        found += _finalizers(finalizers)
+    return found
+
+
+def _names(metadata: Document, rule: NameRule) -> list[Cause]:
+    found: list[Cause] = []
+    prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
+    if prefix:
+        found += complaints.all_invalid("metadata.generateName", prefix, rule(masked(prefix)))
+    if not name:
+        return [*found, complaints.required("metadata.name", "name or generateName is required")]
+    return found + complaints.all_invalid("metadata.name", name, rule(name))
+
+
+def masked(prefix: str) -> str:
+    """A prefix as it is checked: a dash at its end will be followed by something."""
+    return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+
+
+def _namespace(metadata: Document, *, namespaced: bool) -> list[Cause]:
+    namespace = metadata.get("namespace") or ""
+    if not namespaced:
+        return [complaints.forbidden("metadata.namespace", "not allowed on this type")] if namespace else []
+    if not namespace:
+        return [complaints.required("metadata.namespace")]
+    return complaints.all_invalid("metadata.namespace", namespace, names.dns_label(namespace))
+
+
+def label_causes(labels: Document, field: str) -> list[Cause]:
+    found: list[Cause] = []
+    for key, value in labels.items():
+        found += complaints.all_invalid(field, key, label_key(key))
+        found += complaints.all_invalid(field, value, label_value(value))
+    return found
+
+
+def annotation_causes(annotations: Document, field: str) -> list[Cause]:
+    found: list[Cause] = []
+    size = 0
+    for key, value in annotations.items():
+        found += complaints.all_invalid(field, key, label_key(key.lower()))
+        size += len(key.encode()) + len(value.encode())
+    return [*found, complaints.too_long(field, ANNOTATIONS_LIMIT)] if size > ANNOTATIONS_LIMIT else found
+
+
+def _owners(owners: list[Document]) -> list[Cause]:
+    field, found, controller = "metadata.ownerReferences", list[Cause](), ""
+    for owner in owners:
+        found += _owner(owner, field)
+        if owner.get("controller"):
+            name = f"{owner.get('kind')}/{owner.get('name')}"
+            if controller:
+                why = 'Only one reference can have Controller set to true. Found "true" in references for '
+                found.append(complaints.invalid(field, owners, f"{why}{controller} and {name}"))
+            controller = controller or name
+    return found
+
+
+def _owner(owner: Document, field: str) -> list[Cause]:
+    found: list[Cause] = []
+    if not owner.get("apiVersion", "").rpartition("/")[2]:
+        found.append(complaints.invalid(f"{field}.apiVersion", owner.get("apiVersion", ""), "version must not be empty"))
+    for part in ("kind", "name", "uid"):
+        if not owner.get(part):
+            found.append(complaints.invalid(f"{field}.{part}", owner.get(part) or "", "must not be empty"))
+    if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
+        found.append(complaints.invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
+    return found
+
+
+def _finalizers(finalizers: list[str]) -> list[Cause]:
+    field, found = "metadata.finalizers", list[Cause]()
+    for finalizer in finalizers:
+        found += complaints.all_invalid(field, finalizer, label_key(finalizer))
+    if {"orphan", "foregroundDeletion"} <= set(finalizers):
+        why = "finalizer orphan and foregroundDeletion cannot be both set"
+        found.append(complaints.invalid(field, finalizers, why))
+    return found
+
+
+def _no_new_finalizers(after: Document, before: Document) -> list[Cause]:
+    extra = sorted(set(after.get("finalizers") or ()) - set(before.get("finalizers") or ()))
+    if not extra:
+        return []
+    listed = ", ".join(complaints.quoted(name) for name in extra)
+    why = "no new finalizers can be added if the object is being deleted, found new finalizers "
+    return [complaints.forbidden("metadata.finalizers", f"{why}[]string{{{listed}}}")]

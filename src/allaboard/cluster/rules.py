@@ -1,0 +1,283 @@
+"""What the server must know of a kind to serve it: one frozen `Rules` value per kind and version.
+
+Plain rules serve any kind; the files in `kinds/` replace the parts in which a built-in kind differs. Every function
+here takes documents and returns documents: it never changes what it is given and shares what it does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+
+from allaboard.api import names
+from allaboard.api.documents import Document, without
+from allaboard.api.errors import Cause
+from allaboard.api.kinds import Kind
+from allaboard.cluster import metadata
+from allaboard.schema import builtin
+from allaboard.schema.structure import Structure
+
+Default = Callable[[Document], Document]
+Prepare = Callable[[Document, Document | None, str], Document]
+Validate = Callable[[Document, Document | None, str], list[Cause]]
+Warn = Callable[[Document, Document | None], list[str]]
+Grace = Callable[[Document, int | None], int]
+Value = Callable[[Document], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the table kubectl prints."""
+
+    name: str
+    type: str = "string"
+    description: str = ""
+    format: str = ""
+    priority: int = 0
+    path: str = ""  # a JSONPath, for the columns of a CRD
+
+
+Row = Callable[[Document, datetime], list[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Where a custom resource keeps what the scale subresource shows."""
+
+    spec_path: str
+    status_path: str
+    selector_path: str = ""
+
+
+def unchanged(document: Document) -> Document:
+    return document
+
+
+def no_causes(new: Document, old: Document | None, subresource: str) -> list[Cause]:
+    return []
+
+
+def no_warnings(new: Document, old: Document | None) -> list[str]:
+    return []
+
+
+def at_once(document: Document, asked: int | None) -> int:
+    return 0
+
+
+def spec_differs(new: Document, old: Document) -> bool:
+    return bool(new.get("spec") != old.get("spec"))
+
+
+def split_status(new: Document, old: Document | None, subresource: str) -> Document:
+    """A main write leaves the status alone, a status write everything else but labels and the like."""
+    if old is None:
+        return {**new, "status": {}}
+    if subresource == "status":
+        return {**old, "metadata": new["metadata"], "status": new.get("status", {})}
+    return {**new, "status": old.get("status", {})}
+
+
+def whole(new: Document, old: Document | None, subresource: str) -> Document:
+    return new
+
+
+@dataclass(frozen=True, eq=False)
+class Rules:
+    """How one kind in one version is served."""
+
+    kind: Kind
+    schema: Document
+    resource: Document  # what discovery says: verbs, subresources, names
+    custom: bool = False  # from a CRD: no strategic merge, PUT needs a resourceVersion
+    generation: bool = True  # metadata.generation is ours to count
+    store: str = ""  # the table; "" is the kind's own
+    names: metadata.NameRule = names.dns_subdomain
+    default: Default = unchanged
+    prepare: Prepare = whole
+    check: Validate = no_causes  # what is particular to the kind; `validate` adds metadata
+    warnings: Warn = no_warnings
+    spec_changed: Callable[[Document, Document], bool] = spec_differs
+    fields: Mapping[str, Value] = field(default_factory=dict)
+    accepted: frozenset[str] = frozenset()
+    answers_object: bool = False
+    orphans: bool = False
+    unconditional_update: bool = True
+    create_on_update: bool = False
+    grace: Grace = at_once
+    columns: tuple[Column, ...] = ()
+    row: Row | None = None
+    scale: Scale | None = None
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The schema, compiled when first needed."""
+        return Structure(self.schema, builtin.schema)
+
+    @cached_property
+    def subresources(self) -> frozenset[str]:
+        return frozenset(sub["name"] for sub in self.resource.get("subresources", ()))
+
+    @cached_property
+    def verbs(self) -> frozenset[str]:
+        return frozenset(self.resource.get("verbs", ()))
+
+    @property
+    def title(self) -> str:
+        """The kind as a refusal names it: `Job.batch`."""
+        return f"{self.kind.kind}.{self.kind.group}" if self.kind.group else self.kind.kind
+
+    def validate(self, new: Document, old: Document | None, subresource: str = "") -> list[Cause]:
+        """Every broken rule, metadata first."""
+        if old is None:
+            found = metadata.on_create(new, self.names, namespaced=self.kind.namespaced)
+        else:
+            found = metadata.on_update(new, old)
+        return found + self.check(new, old, subresource)
+
+
+def facts(kind: Kind) -> Document:
+    """What discovery says of a built-in kind."""
+    return next(r for r in builtin.resources() if (r["group"], r["plural"]) == (kind.group, kind.plural))
+
+
+def built_in(kind: Kind) -> Rules:
+    """The plain rules of a built-in kind; its file replaces what differs."""
+    resource = facts(kind)
+    has_status = any(sub["name"] == "status" for sub in resource["subresources"])
+    return Rules(
+        kind=kind,
+        schema={"$ref": builtin.type_of(kind.api_version, kind.kind)},
+        resource=resource,
+        generation=has_status,
+        prepare=split_status if has_status else whole,
+    )
+
+
+# Custom resources
+
+
+CUSTOM_VERBS = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
+
+
+def from_crd(definition: Document) -> list[Rules]:
+    """The rules of every version a CRD serves."""
+    return [_version(definition, version) for version in definition["spec"]["versions"] if version.get("served")]
+
+
+def _version(definition: Document, version: Document) -> Rules:
+    spec = definition["spec"]
+    kind = _kind(spec, version["name"])
+    subresources = version.get("subresources") or {}
+    scale = subresources.get("scale")
+    columns = version.get("additionalPrinterColumns") or [AGE]
+    return Rules(
+        kind=kind,
+        schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
+        resource=_resource(spec, kind, subresources),
+        custom=True,
+        prepare=_split_custom if "status" in subresources else whole,
+        spec_changed=_beyond_status if "status" in subresources else _beyond_metadata,
+        unconditional_update=False,
+        fields=_selectable(version),
+        columns=tuple(_column(column) for column in columns),
+        scale=_scale(scale) if scale else None,
+    )
+
+
+AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+
+
+def _kind(spec: Document, version: str) -> Kind:
+    named = spec["names"]
+    return Kind(
+        spec["group"],
+        version,
+        named["kind"],
+        named["plural"],
+        namespaced=spec["scope"] == "Namespaced",
+        short=tuple(named.get("shortNames") or ()),
+        categories=tuple(named.get("categories") or ()),
+    )
+
+
+def _resource(spec: Document, kind: Kind, subresources: Document) -> Document:
+    named = spec["names"]
+    served = [
+        {"name": name, "group": kind.group, "version": kind.version, "kind": kind.kind, "verbs": ["get", "patch", "update"]}
+        for name in subresources
+    ]
+    for entry in served:
+        if entry["name"] == "scale":
+            entry |= {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    return {
+        "group": kind.group,
+        "version": kind.version,
+        "kind": kind.kind,
+        "plural": kind.plural,
+        "singular": named.get("singular") or kind.singular,
+        "namespaced": kind.namespaced,
+        "verbs": CUSTOM_VERBS,
+        "short": list(kind.short),
+        "categories": list(kind.categories),
+        "subresources": served,
+    }
+
+
+def _split_custom(new: Document, old: Document | None, subresource: str) -> Document:
+    """A status write of a custom resource touches nothing but the status, not even labels."""
+    if old is None:
+        return without(new, "status")
+    if subresource == "status":
+        metadata_kept = old["metadata"]
+        if "managedFields" in new["metadata"]:
+            metadata_kept = {**metadata_kept, "managedFields": new["metadata"]["managedFields"]}
+        return _with(old | {"metadata": metadata_kept}, "status", new.get("status"))
+    return _with(new, "status", old.get("status"))
+
+
+def _with(document: Document, key: str, value: object) -> Document:
+    return without(document, key) if value is None else {**document, key: value}
+
+
+def _beyond_status(new: Document, old: Document) -> bool:
+    ignored = ("metadata", "status")
+    return any(new.get(key) != old.get(key) for key in new.keys() | old.keys() if key not in ignored)
+
+
+def _beyond_metadata(new: Document, old: Document) -> bool:
+    return any(new.get(key) != old.get(key) for key in new.keys() | old.keys() if key != "metadata")
+
+
+def _column(column: Document) -> Column:
+    return Column(
+        name=column["name"],
+        type=column["type"],
+        description=column.get("description", ""),
+        format=column.get("format", ""),
+        priority=column.get("priority", 0),
+        path=column.get("jsonPath", ""),
+    )
+
+
+def _scale(scale: Document) -> Scale:
+    return Scale(scale["specReplicasPath"], scale["statusReplicasPath"], scale.get("labelSelectorPath", ""))
+
+
+def _selectable(version: Document) -> dict[str, Value]:
+    paths = [entry["jsonPath"].lstrip(".") for entry in version.get("selectableFields") or ()]
+    return {path: _reader(path.split(".")) for path in paths}
+
+
+def _reader(steps: list[str]) -> Value:
+    def read(document: Document) -> str:
+        value: object = document
+        for step in steps:
+            value = value.get(step) if isinstance(value, dict) else None
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        return "" if value is None else str(value)
+
+    return read

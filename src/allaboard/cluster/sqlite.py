@@ -1,0 +1,203 @@
+"""The durable journal: one SQLite file of current state, one commit thread, many transactions in one commit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import queue
+import sqlite3
+import threading
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from allaboard.api.documents import Key
+from allaboard.api.errors import AboardError, NoSpace
+from allaboard.cluster.store import Happening, Row, Transaction
+
+VERSION = 1  # of the tables below; MIGRATIONS[n] brings a file from version n to n + 1
+MIGRATIONS: dict[int, Sequence[str]] = {
+    0: (
+        "CREATE TABLE obj (id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, rv INTEGER NOT NULL, val BLOB NOT NULL)",
+        "CREATE TABLE meta (k TEXT PRIMARY KEY, v INTEGER NOT NULL)",
+        "INSERT INTO meta VALUES ('ceiling', 0)",
+    ),
+}
+GROUP = 512  # transactions in one commit
+# Revisions are reserved in blocks, so that a restart goes on above every number ever handed out, also those of
+# objects that are not stored (events).
+BLOCK = 100_000
+CHECKPOINT = 2_000  # rows written between checkpoints
+VOLATILE = frozenset({"events"})  # tables that live in memory only
+SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
+
+PUT = """INSERT INTO obj (key, rv, val) VALUES (?, ?, ?)
+         ON CONFLICT (key) DO UPDATE SET rv = excluded.rv, val = excluded.val"""
+DROP = "DELETE FROM obj WHERE key = ?"
+RAISE = "UPDATE meta SET v = ? WHERE k = 'ceiling'"
+
+
+class StoreUnusable(AboardError):
+    """The database cannot be opened: another plane holds it, a newer version wrote it, or it is no database."""
+
+
+class _Pending(NamedTuple):
+    transaction: Transaction
+    answer: asyncio.Future[None]
+
+
+class Sqlite:
+    """A journal in one file. `durability` is `full` (every commit on disk) or `normal` (safe against a crash)."""
+
+    def __init__(self, path: Path, durability: str = "full") -> None:
+        self.path = path
+        self._lock = _take(path)
+        self._database = _connect(path, SYNCHRONOUS[durability])
+        self._ceiling = 0
+        self._unchecked = 0  # rows written since the last checkpoint
+        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="commit", daemon=True)
+        self._publish: Callable[[Transaction], None] = lambda transaction: None
+        self._undo: Callable[[], None] = lambda: None
+
+    def load(self) -> tuple[int, Iterable[Row]]:
+        (self._ceiling,) = self._database.execute("SELECT v FROM meta WHERE k = 'ceiling'").fetchone()
+        rows = self._database.execute("SELECT key, rv, val FROM obj")
+        return self._ceiling, [_row(key, revision, data) for key, revision, data in rows]
+
+    def open(self, publish: Callable[[Transaction], None], undo: Callable[[], None]) -> None:
+        self._publish, self._undo = publish, undo
+        self._thread.start()
+
+    def submit(self, transaction: Transaction) -> Awaitable[None]:
+        answer = asyncio.get_running_loop().create_future()
+        self._queue.put(_Pending(transaction, answer))
+        return answer
+
+    def close(self) -> None:
+        """Everything queued is committed first."""
+        self._queue.put(None)
+        if self._thread.is_alive():
+            self._thread.join()
+        self._database.close()
+        os.close(self._lock)
+
+    def _run(self) -> None:
+        stopping = False
+        while not stopping:
+            group: list[_Pending] = []
+            entry = self._queue.get()
+            while entry is not None:
+                group.append(entry)
+                if len(group) == GROUP or self._queue.empty():
+                    break
+                entry = self._queue.get()
+            stopping = entry is None
+            if group:
+                self._commit(group)
+        with contextlib.suppress(sqlite3.Error):  # a full disk must not keep the plane from stopping
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _commit(self, group: list[_Pending]) -> None:
+        loop = group[0].answer.get_loop()
+        try:
+            self._write([change for pending in group for change in pending.transaction])
+        except sqlite3.Error as fault:
+            settled = threading.Event()
+            loop.call_soon_threadsafe(self._lost, group, str(fault), settled)
+            settled.wait()
+            return
+        loop.call_soon_threadsafe(self._answer, group)
+        if self._unchecked >= CHECKPOINT:
+            self._unchecked = 0
+            self._database.execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+    def _write(self, changes: Sequence[Happening]) -> None:
+        last = {(c.table, c.key): c for c in changes if c.table not in VOLATILE}.values()
+        drops = [(_text(c.table, c.key),) for c in last if c.type == "DELETED"]
+        puts = [(_text(c.table, c.key), c.revision, c.item.data) for c in last if c.type != "DELETED"]
+        full = bool(changes) and changes[-1].revision > self._ceiling - BLOCK // 2
+        if not (drops or puts or full):
+            return
+        with self._database:  # one transaction, rolled back on an error
+            self._database.execute("BEGIN IMMEDIATE")
+            if full:
+                self._database.execute(RAISE, (changes[-1].revision + BLOCK,))
+            self._database.executemany(DROP, drops)
+            self._database.executemany(PUT, puts)
+        self._ceiling = changes[-1].revision + BLOCK if full else self._ceiling
+        self._unchecked += len(puts) + len(drops)
+
+    def _answer(self, group: Sequence[_Pending]) -> None:
+        for pending in group:
+            self._publish(pending.transaction)
+        for pending in group:
+            if not pending.answer.done():  # whoever asked may have gone away
+                pending.answer.set_result(None)
+
+    def _lost(self, group: list[_Pending], fault: str, settled: threading.Event) -> None:
+        """Refuse the group and all that was queued since: writers built it on what is now lost."""
+        while not self._queue.empty():
+            if (entry := self._queue.get()) is not None:
+                group.append(entry)
+        self._undo()
+        for pending in group:
+            if not pending.answer.done():
+                pending.answer.set_exception(NoSpace(_sentence(self.path, fault)))
+        settled.set()
+
+
+def _sentence(path: Path, fault: str) -> str:
+    return f'the store cannot write to "{path}": {fault}; free some space or make it writable, then try again'
+
+
+def _text(table: str, key: Key) -> str:
+    return f"{table}/{key.namespace}/{key.name}"
+
+
+def _row(text: str, revision: int, data: bytes) -> Row:
+    table, namespace, name = text.split("/", 2)
+    return Row(table, Key(namespace, name), revision, data)
+
+
+def _take(path: Path) -> int:
+    """Hold the database for this process alone; a second plane on one file would lose writes."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as fault:
+        raise StoreUnusable(f'the store "{path}" is in use by another plane; stop that one first') from fault
+    except OSError as fault:
+        raise StoreUnusable(_sentence(path, str(fault))) from fault
+    return lock
+
+
+def _connect(path: Path, synchronous: str) -> sqlite3.Connection:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "wal_autocheckpoint=0", "busy_timeout=5000"):
+            database.execute(f"PRAGMA {pragma}")
+        _migrate(database, path)
+    except (OSError, sqlite3.Error) as fault:
+        raise StoreUnusable(
+            f'the store "{path}" cannot be opened: {fault}; check the file, or choose another'
+        ) from fault
+    return database
+
+
+def _migrate(database: sqlite3.Connection, path: Path) -> None:
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise StoreUnusable(
+            f'the store "{path}" has version {version}; this program reads up to {VERSION}; use the newer program'
+        )
+    for step in range(version, VERSION):
+        with database:
+            database.execute("BEGIN IMMEDIATE")
+            for statement in MIGRATIONS[step]:
+                database.execute(statement)
+            database.execute(f"PRAGMA user_version = {step + 1}")

@@ -1,0 +1,140 @@
+"""The contract of the store: items at revisions, changes in order, and a journal that makes them last.
+
+The truth is in memory (`memory.py`); a journal (`sqlite.py`, or none) makes transactions durable. Writers see the
+*head*, which runs ahead of what is committed; readers, watches and answers see committed revisions only. The order
+is always: commit, publish, answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from allaboard.api.documents import Document, Key
+
+ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
+
+encode = msgspec.json.Encoder().encode
+decode = msgspec.json.Decoder(Document).decode
+
+
+class _Reference(msgspec.Struct, gc=False):
+    uid: str = ""
+
+
+class _Meta(msgspec.Struct, gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    labels: dict[str, str] | None = None
+    ownerReferences: list[_Reference] | None = None  # noqa: N815 - the wire's name
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    metadata: _Meta
+
+
+_peek = msgspec.json.Decoder(_Envelope).decode
+
+
+class Item:
+    """One object at one revision: its canonical bytes and the little that lookups need; never changed."""
+
+    __slots__ = ("data", "document", "key", "labels", "owners", "revision", "uid")
+
+    def __init__(self, key: Key, revision: int, data: bytes, document: Document | None = None) -> None:
+        self.key = key
+        self.revision = revision
+        self.data = data
+        self.document = document  # decoded form, kept while it is recent; `Store.document` brings it back
+        if document is None:
+            self._from_bytes(data)
+        else:
+            self._from_document(document)
+
+    def _from_document(self, document: Document) -> None:
+        metadata = document["metadata"]
+        self.uid: str = metadata.get("uid", "")
+        self.labels: dict[str, str] = metadata.get("labels") or {}
+        self.owners: tuple[str, ...] = tuple(owner.get("uid", "") for owner in metadata.get("ownerReferences") or ())
+
+    def _from_bytes(self, data: bytes) -> None:
+        metadata = _peek(data).metadata
+        self.uid = metadata.uid
+        self.labels = metadata.labels or {}
+        self.owners = tuple(owner.uid for owner in metadata.ownerReferences or ())
+
+
+class Happening:
+    """One change of one object: what it is now (for DELETED: what it last was) and what it was before."""
+
+    __slots__ = ("before", "item", "key", "revision", "table", "type")
+
+    def __init__(self, type: ChangeType, table: str, item: Item, before: Item | None) -> None:
+        self.type = type
+        self.table = table
+        self.key = item.key
+        self.item = item
+        self.before = before
+        self.revision = item.revision
+
+
+Transaction = Sequence[Happening]
+
+
+class Row(NamedTuple):
+    """One stored object, as a journal gives it back at the start."""
+
+    table: str
+    key: Key
+    revision: int
+    data: bytes
+
+
+class Journal(Protocol):
+    """Makes transactions last, in the order they were submitted."""
+
+    def load(self) -> tuple[int, Iterable[Row]]:
+        """The revision to go on from, higher than any ever handed out, and every object."""
+
+    def open(self, publish: Callable[[Transaction], None], undo: Callable[[], None]) -> None:
+        """Whom to tell: `publish` for each committed transaction in order; `undo` when what is pending is lost."""
+
+    def submit(self, transaction: Transaction) -> Awaitable[None]:
+        """Queue a transaction; the answer comes after it was committed and published, or raises `NoSpace`."""
+
+    def close(self) -> None: ...
+
+
+class Done:
+    """An answer that is there already."""
+
+    __slots__ = ()
+
+    def __await__(self):  # type: ignore[no-untyped-def]
+        return iter(())
+
+
+DONE: Awaitable[None] = Done()
+
+
+class NoJournal:
+    """Durability `memory`: a transaction is committed by being published."""
+
+    def __init__(self) -> None:
+        self._publish: Callable[[Transaction], None] = lambda transaction: None
+
+    def load(self) -> tuple[int, Iterable[Row]]:
+        return 0, ()
+
+    def open(self, publish: Callable[[Transaction], None], undo: Callable[[], None]) -> None:
+        self._publish = publish
+
+    def submit(self, transaction: Transaction) -> Awaitable[None]:
+        self._publish(transaction)
+        return DONE
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,121 @@
+"""Update: a document replaces its predecessor, if it still is the one the writer had in mind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from allaboard.api.documents import Document
+from allaboard.api.errors import BadRequest, Cause
+from allaboard.api.meta import is_leaving, name_of
+from allaboard.cluster import refusals
+from allaboard.cluster.ask import Ask, Place
+from allaboard.cluster.create import create, placed
+from allaboard.cluster.draft import advanced, mutated, permitted, renewed, request_for, same
+from allaboard.cluster.intake import accept, check_kind
+from allaboard.cluster.ownership import track
+from allaboard.cluster.plane import Cluster
+from allaboard.cluster.registry import table_of
+from allaboard.cluster.store import Item, encode
+from allaboard.cluster.versions import served, stored
+
+TRIES = 8  # how often a write starts over because another came between
+
+# What a write makes of the current document; it may be called again when another write came between.
+Build = Callable[[Document], Document]
+
+
+async def update(
+    cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()
+) -> Item:
+    """Replace a document (PUT)."""
+    rules = place.rules
+    document = accept(rules, check_kind(rules, placed(place, document)), ask, duplicates)
+    if not name_of(document) and not rules.custom:
+        document = {**document, "metadata": {**document["metadata"], "name": place.key.name}}
+    if name_of(document) != place.key.name:
+        raise BadRequest(
+            f"the name of the object ({name_of(document)}) does not match the name on the URL ({place.key.name})"
+        )
+    if cluster.latest(place) is None and rules.create_on_update and not place.subresource:
+        return await create(cluster, place, document, ask)
+
+    def build(old: Document) -> Document:
+        check_revision(place, document, old, required=not rules.unconditional_update)
+        check_uid(place, document, old)
+        return track(place, document, old, ask, cluster.world.now())
+
+    return await change(cluster, place, build, ask)
+
+
+async def change(cluster: Cluster, place: Place, build: Build, ask: Ask) -> Item:
+    """Build on the newest state, admit, and store; start over when another write came between."""
+    for _ in range(TRIES):
+        before = cluster.latest(place)
+        if before is None:
+            raise refusals.not_found(place.rules.kind, place.key.name)
+        old = served(place.rules, before, cluster.store)
+        draft = await drafted(cluster, place, build(cluster.store.document(old)), cluster.store.document(old), ask)
+        if cluster.latest(place) is before:
+            return await _stored(cluster, place, draft, before, ask)
+    raise refusals.conflict(place.rules.kind, place.key.name)
+
+
+async def drafted(cluster: Cluster, place: Place, new: Document, old: Document, ask: Ask) -> Document:
+    """The document as it would be stored, admitted and valid."""
+    rules = place.rules
+    prepared = rules.prepare(renewed(new, old), old, place.subresource)
+    draft = await mutated(cluster.chain, request_for(place, ask, prepared, old))
+    draft = advanced(rules, rules.prepare(draft, old, place.subresource), old)
+    await permitted(cluster.chain, request_for(place, ask, draft, old), draft)
+    return draft
+
+
+async def _stored(cluster: Cluster, place: Place, draft: Document, before: Item, ask: Ask) -> Item:
+    store, table = cluster.store, table_of(place.rules)
+    old = cluster.store.document(served(place.rules, before, store))
+    if ask.dry_run:
+        return Item(before.key, before.revision, encode(draft), draft)
+    if same(draft, old):
+        if store.table(table).head.get(before.key) is not None:
+            await store.commit()  # what we answer with must be durable first
+        return served(place.rules, before, store)
+    if leaves(draft):
+        change = store.remove(table, before, stored(place.rules, draft))
+    else:
+        change = store.put(table, stored(place.rules, draft), before)
+    await store.commit(change)
+    return served(place.rules, change.item, store)
+
+
+def leaves(document: Document) -> bool:
+    """Deletion was asked for, and nothing holds the object any longer."""
+    metadata = document["metadata"]
+    return is_leaving(document) and not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds")
+
+
+def check_revision(place: Place, document: Document, old: Document, *, required: bool = False) -> None:
+    """Refuse a write that was meant for another revision."""
+    stated = document["metadata"].get("resourceVersion") or ""
+    if stated and not stated.isdecimal():
+        raise refusals.bare(500, f'strconv.ParseUint: parsing "{stated}": invalid syntax')
+    if stated in ("", "0"):
+        if required:
+            cause = Cause("FieldValueInvalid", "metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+            raise refusals.invalid(place.rules.kind, place.key.name, [cause])
+    elif stated != old["metadata"]["resourceVersion"]:
+        raise refusals.conflict(place.rules.kind, place.key.name)
+
+
+def check_uid(place: Place, document: Document, old: Document) -> None:
+    """Refuse a write that was meant for a namesake."""
+    stated, found = document["metadata"].get("uid"), old["metadata"]["uid"]
+    if stated and stated != found:
+        raise refusals.uid_differs(place.rules.kind, registry_path(place), stated, found)
+
+
+def registry_path(place: Place) -> str:
+    """Where upstream would keep the object, as some of its errors say."""
+    kind = place.rules.kind
+    parts = [kind.group] if place.rules.custom else []
+    parts += [kind.plural, place.key.namespace, place.key.name]
+    return "/".join(filter(None, parts))

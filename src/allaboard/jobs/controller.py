@@ -1,0 +1,196 @@
+"""The loops' side of this room: load what a decision needs, and hand it over."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+from allaboard.api import kinds
+from allaboard.api.documents import Document, Key
+from allaboard.api.errors import ApiError
+from allaboard.api.meta import controller_of, is_controlled_by, key_of, labels_of, name_of, namespace_of, uid_of
+from allaboard.jobs import adoption, backoff, children, job, jobset, members, names, tracking, ttl
+from allaboard.jobs.draft import ACTION
+from allaboard.jobs.refusals import Refusals
+from allaboard.jobs.story import Facts
+from allaboard.jobs.tally import has_failed, read_order
+from allaboard.jobs.verdict import is_finished
+from allaboard.kube.client import Reader
+from allaboard.kube.clock import Clock
+from allaboard.kube.controller import Watch, controller_key
+from allaboard.kube.plan import NOTHING, Create, Event, Plan
+
+_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
+
+
+def random_suffix() -> str:
+    """Five characters, as the API server appends them to `generateName`."""
+    return "".join(random.choices(_LETTERS, k=5))
+
+
+def nobody(_document: Document) -> Iterable[Key]:
+    """For a kind that is only read: its changes wake no key."""
+    return ()
+
+
+class JobSetController:
+    """JobSet → headless service, volume claims, Jobs; Jobs → JobSet status."""
+
+    name = "jobset-controller"
+    watches = (
+        Watch(kinds.JOB_SET),
+        Watch(kinds.JOB, controller_key(kinds.JOB_SET)),
+        Watch(kinds.SERVICE, controller_key(kinds.JOB_SET)),
+        Watch(kinds.CLAIM, controller_key(kinds.JOB_SET)),
+    )
+
+    def __init__(self, reader: Reader, clock: Clock, gates: Iterable[str] = ()) -> None:
+        self.reader, self.clock, self.gates = reader, clock, frozenset(gates)
+
+    async def reconcile(self, key: Key) -> Plan:
+        document = await self.reader.get(kinds.JOB_SET, key)
+        if document is None:
+            return NOTHING
+        return jobset.decide(document, await self._facts(document), self.clock.now())
+
+    async def _facts(self, document: Document) -> Facts:
+        jobs = await self.reader.owned(kinds.JOB, document)
+        namespace = namespace_of(document)
+        service = await self.reader.get(kinds.SERVICE, Key(namespace, names.subdomain(document)))
+        claims = [
+            names.claim_name(template["metadata"]["name"], name_of(document))
+            for _, template in children.claim_templates(document)
+        ]
+        there = [claim for claim in claims if await self.reader.get(kinds.CLAIM, Key(namespace, claim))]
+        taken = await self._taken(document, {name_of(one) for one in jobs})
+        return Facts(jobs, service is not None, frozenset(there), taken, self.gates)
+
+    async def _taken(self, document: Document, own: set[str]) -> frozenset[str]:
+        """Names this JobSet needs and somebody else holds."""
+        found: set[str] = set()
+        for entry in document["spec"]["replicatedJobs"]:
+            for index in range(children.replicas_of(entry)):
+                wanted = names.job_name(name_of(document), entry["name"], index)
+                if wanted in own:
+                    continue
+                other = await self.reader.get(kinds.JOB, Key(namespace_of(document), wanted))
+                if other is not None and not is_controlled_by(other, document):
+                    found.add(wanted)
+        return frozenset(found)
+
+    def refused(self, create: Create, error: ApiError) -> Iterable[Event]:
+        """A child the server would not have is told on the JobSet."""
+        owner, name = controller_of(create.document), name_of(create.document)
+        if owner is None:
+            return ()
+        what, reason = {
+            kinds.JOB: (f'job "{name}"', "JobCreationFailed"),
+            kinds.SERVICE: (f'headless service "{name}"', "HeadlessServiceCreationFailed"),
+            kinds.CLAIM: (f'pvc "{name}"', "PVCCreationFailed"),
+        }[create.kind]
+        about = {"name": owner["name"], "namespace": namespace_of(create.document), "uid": owner["uid"]}
+        regarding = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": about}
+        return (Event(regarding, reason, f"{what} creation failed with error: {error.message}", "Warning", ACTION),)
+
+
+class JobController:
+    """Job → Pods; Pods → Job status."""
+
+    name = "job-controller"
+
+    def __init__(self, reader: Reader, clock: Clock, suffix: Callable[[], str] = random_suffix) -> None:
+        self.reader, self.clock, self.suffix = reader, clock, suffix
+        self.watches = (Watch(kinds.JOB), Watch(kinds.POD, self._jobs_of))
+        self._records: dict[str, backoff.Record] = {}
+        self._refusals = Refusals()
+        self._manual: dict[Key, adoption.Picks] = {}  # Jobs whose selector may pick pods of any origin
+        self._uids: dict[Key, str] = {}
+
+    def _jobs_of(self, pod: Document) -> Iterable[Key]:
+        """The Job that owns a pod, or the Jobs that might adopt an orphan."""
+        owner = controller_of(pod)
+        if owner is not None:
+            return (Key(namespace_of(pod), owner["name"]),) if owner.get("kind") == "Job" else ()
+        marks, namespace = labels_of(pod), namespace_of(pod)
+        named = [Key(namespace, marks[label]) for label in _JOB_NAMES if label in marks]
+        return named + [key for key, fits in self._manual.items() if key.namespace == namespace and fits(marks)]
+
+    async def reconcile(self, key: Key) -> Plan:
+        document = await self.reader.get(kinds.JOB, key)
+        if document is None or not job.is_ours(document) or is_finished(document):
+            self._forget(key)
+            return NOTHING
+        self._uids[key] = uid_of(document)
+        if document["spec"].get("manualSelector"):
+            self._manual[key] = adoption.picks(document)
+        owned = await self.reader.owned(kinds.POD, document)
+        nobodys = {"metadata": {"namespace": key.namespace, "uid": ""}}
+        if claim := adoption.claim(document, owned, await self.reader.owned(kinds.POD, nobodys)):
+            return claim
+        return self._decide(document, members.read_all(owned))
+
+    def _decide(self, document: Document, pods: list[members.Member]) -> Plan:
+        uid = uid_of(document)
+        hold = self._refusals.hold(uid, pods)
+        chance = job.Chance(self.clock.now(), self._record(document, pods), self.suffix, hold)
+        plan = job.decide(document, pods, chance)
+        if unsaid := self._refusals.unsaid(uid, pods):
+            plan = Plan(events=unsaid) + plan
+        if plan.create:
+            self._refusals.attempted(uid, pods, plan)
+        return plan
+
+    def _record(self, document: Document, pods: list[members.Member]) -> backoff.Record:
+        """Failures are remembered after their pods are gone; what is still there is read again after a restart."""
+        uid, order = uid_of(document), read_order(document)
+        known = self._records.get(uid, backoff.FRESH)
+        done = [pod for pod in pods if pod.phase == "Succeeded"]
+        lost = [pod for pod in pods if has_failed(order, pod) and (pod.tracked or not pod.leaving)]
+        if not done and not lost:
+            return known
+        self._records[uid] = record = backoff.noted(known, done, lost)
+        return record
+
+    def _forget(self, key: Key) -> None:
+        self._manual.pop(key, None)
+        uid = self._uids.pop(key, "")
+        self._records.pop(uid, None)
+        self._refusals.forget(uid)
+
+    def refused(self, create: Create, error: ApiError) -> Iterable[Event]:
+        return self._refusals.refused(create.document, error.message, self.clock.now())
+
+
+class JobTtlController:
+    """Finished Jobs are removed when their time has passed."""
+
+    name = "ttl-after-finished-controller"
+    watches = (Watch(kinds.JOB, lambda one: (key_of(one),) if ttl.is_mortal(one) and is_finished(one) else ()),)
+
+    def __init__(self, reader: Reader, clock: Clock) -> None:
+        self.reader, self.clock = reader, clock
+
+    async def reconcile(self, key: Key) -> Plan:
+        document = await self.reader.get(kinds.JOB, key)
+        if document is None:
+            return NOTHING
+        return ttl.expire(kinds.JOB, document, ttl.finish_time(document, "Complete", "Failed"), self.clock.now())
+
+
+class TrackingController:
+    """Pods that lost their Job lose its finalizer too."""
+
+    name = "job-orphan-controller"
+    watches = (Watch(kinds.POD, tracking.suspects), Watch(kinds.JOB, nobody))
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+
+    async def reconcile(self, key: Key) -> Plan:
+        pod = await self.reader.get(kinds.POD, key)
+        if pod is None:
+            return NOTHING
+        owner = controller_of(pod)
+        found = await self.reader.get(kinds.JOB, Key(key.namespace, owner["name"])) if owner else None
+        return tracking.decide(pod, found)

@@ -1,0 +1,66 @@
+"""What one pass over a JobSet knows: the facts it was given and the status it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from allaboard.api.documents import Document
+from allaboard.jobs import roster
+from allaboard.jobs.children import replicas_of
+from allaboard.jobs.draft import Draft
+
+RESTART_JOB, ELASTIC = "RestartJob", "ElasticJobSet"
+GATES = (RESTART_JOB, ELASTIC)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the cluster holds around a JobSet."""
+
+    jobs: Sequence[Document] = ()
+    has_service: bool = False
+    claims: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()  # names of Jobs that are somebody else's
+    gates: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class Story:
+    """One pass: the JobSet, its sorted Jobs, the rows of its status, and the status being written."""
+
+    jobset: Document
+    facts: Facts
+    now: datetime
+    roster: roster.Roster = field(init=False)
+    rows: list[Document] = field(init=False)
+    draft: Draft = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.roster = roster.sort(self.jobset, self.facts.jobs)
+        self.rows = roster.rows(self.jobset, self.roster)
+        self.draft = Draft(self.jobset, self.now)
+        self.draft.status["replicatedJobsStatus"] = self.rows
+
+    @property
+    def spec(self) -> Document:
+        spec: Document = self.jobset["spec"]
+        return spec
+
+    @property
+    def replicated(self) -> Sequence[Document]:
+        entries: Sequence[Document] = self.spec["replicatedJobs"]
+        return entries
+
+    @property
+    def is_suspended(self) -> bool:
+        return bool(self.spec.get("suspend"))
+
+    def row(self, name: str) -> Document:
+        return next(row for row in self.rows if row["name"] == name)
+
+    def has_started(self, replicated: Document) -> bool:
+        """Every Job of this entry is ready, or beyond."""
+        row = self.row(replicated["name"])
+        return bool(row["ready"] + row["failed"] + row["succeeded"] == replicas_of(replicated))

@@ -1,0 +1,31 @@
+"""Success policy: when enough Jobs have succeeded, the JobSet has."""
+
+from __future__ import annotations
+
+from allaboard.api.documents import dig
+from allaboard.jobs.children import replicas_of
+from allaboard.jobs.roster import replicated_of
+from allaboard.jobs.story import Story
+
+
+def succeeded(story: Story) -> bool:
+    """All: as many successes as targeted Jobs. Any: one success among them. No target means every entry."""
+    policy = story.spec.get("successPolicy") or {}
+    targets = policy.get("targetReplicatedJobs") or [entry["name"] for entry in story.replicated]
+    done = sum(replicated_of(job) in targets for job in story.roster.successful)
+    if policy.get("operator", "All") == "Any":
+        return done > 0
+    wanted = sum(replicas_of(entry) for entry in story.replicated if entry["name"] in targets)
+    return bool(story.roster.successful) and done == wanted
+
+
+def complete(story: Story) -> None:
+    """Write the end of a JobSet that succeeded; Jobs still at work are removed by the next pass."""
+    story.draft.set("Completed", "AllJobsCompleted", "jobset completed successfully")
+    story.draft.no_longer_restarting("JobSetCompleted", "jobset completed successfully")
+    story.draft.status["terminalState"] = "Completed"
+
+
+def is_finished(story: Story) -> bool:
+    conditions = dig(story.jobset, "status", "conditions", default=())
+    return any(c["type"] in ("Completed", "Failed") and c["status"] == "True" for c in conditions)

@@ -1,0 +1,54 @@
+"""What an agent is told when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from ipaddress import IPv4Network
+from pathlib import Path
+
+from allaboard.node.facts import Patience
+from allaboard.node.profiles import Profile
+
+
+@dataclass(frozen=True, slots=True)
+class TokenAsk:
+    """A service account token a pod's volume wants."""
+
+    namespace: str
+    account: str
+    pod: str
+    uid: str
+    audience: str
+    seconds: int
+
+
+async def _no_token(_ask: TokenAsk) -> str:
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """One agent: where it keeps things, which nodes it plays, and what the machine may be used for."""
+
+    state: Path
+    nodes: tuple[str, ...]
+    level: str = "auto"  # auto, A, B, C or D
+    capacity: dict[str, str] = field(default_factory=dict)  # per node; what is missing is measured
+    gpus: int = 0  # fake ones, per node
+    labels: dict[str, str] = field(default_factory=dict)
+    network: IPv4Network = IPv4Network("10.88.0.0/16")
+    loopback: IPv4Network = IPv4Network("127.88.0.0/16")  # where there is no network namespace
+    api: tuple[str, int] = ("127.0.0.1", 6443)  # where pods' calls to the API go
+    token: str = ""  # what callers of this agent's own server must show; made when empty
+    profiles: tuple[Profile, ...] = ()
+    default_profile: Profile = Profile("default")
+    patience: Patience = Patience()
+    host_paths: tuple[str, ...] = ()  # prefixes hostPath volumes may use; "/" is everything
+    claims: Path | None = None  # where persistent volumes live; below the state when None
+    log_bytes: int = 50 * 2**20  # kept per container
+    heartbeat: timedelta = timedelta(seconds=10)
+    refresh: timedelta = timedelta(seconds=10)  # how often rendered volumes are brought up to date
+    workers: int = 8
+    tokens: Callable[[TokenAsk], Awaitable[str]] = _no_token

@@ -1,0 +1,361 @@
+"""The one process that forks containers: single-threaded, small, inside the cluster's namespaces.
+
+The agent has threads and must never fork; a fresh interpreter per container would be too slow. So one zygote is
+started, enters the cluster's namespaces (making them the first time), and answers requests on a unix socket: make a
+pod's namespaces, start a container, run a command in one, open a socket in one. It outlives the agent, and keeps the
+pods' namespaces open by descriptor. A second process, the holder, does nothing but keep the cluster's namespaces in
+case the zygote dies.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import gc
+import json
+import os
+import selectors
+import signal
+import socket
+import struct
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from allaboard.api.documents import Document
+from allaboard.node import inits, sandbox, syscalls
+
+HEADER = struct.Struct("=I")
+SPACES = ("user", "net", "mnt")
+_CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+def send(connection: socket.socket, document: Document, descriptors: list[int] | None = None) -> None:
+    """One message: its length, its text, and (with the length) open descriptors."""
+    body = json.dumps(document).encode()
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+    connection.sendmsg([HEADER.pack(len(body))], rights)
+    connection.sendall(body)
+
+
+def receive(connection: socket.socket) -> tuple[Document, list[int]] | None:
+    """The next message, or None at the end."""
+    head, ancillary, _, _ = connection.recvmsg(HEADER.size, socket.CMSG_SPACE(8 * 4), _CLOEXEC)
+    descriptors = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
+    if len(head) < HEADER.size:
+        return None
+    left, parts = HEADER.unpack(head)[0], []
+    while left:
+        part = connection.recv(left)
+        if not part:
+            return None
+        parts.append(part)
+        left -= len(part)
+    return json.loads(b"".join(parts)), list(descriptors)
+
+
+class Zygote:
+    """What is held: the network, the pods' namespaces, and which container is which child."""
+
+    def __init__(self, state: Path, level: str, gateway: str) -> None:
+        self.state, self.level, self.gateway = state, level, gateway
+        self.network: sandbox.Network | None = None
+        self.pods: dict[str, dict[str, int]] = {}
+        self.children: dict[int, str] = {}
+        self.tree: list[tuple[str, str]] = []
+        self.homes: sandbox.Homes | None = None
+        self.selector = selectors.DefaultSelector()
+        self.leaving = False
+
+    def settle_in(self) -> None:
+        """Open what the level needs, and remember what forked children will want to know."""
+        if self.level != "D":
+            self.tree = sandbox.host_tree()
+            self.homes = sandbox.Homes()
+        if self.level in "AB":
+            self.network = sandbox.open_network(self.gateway)
+
+    def serve(self, door: socket.socket) -> None:
+        wake, alarm = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        for number in (signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        self.selector.register(door, selectors.EVENT_READ, self._welcome)
+        self.selector.register(wake, selectors.EVENT_READ, self._bury)
+        gc.collect()
+        gc.freeze()
+        while not self.leaving:
+            for key, _ in self.selector.select():
+                key.data(key.fileobj)
+
+    def _welcome(self, door: socket.socket) -> None:
+        connection, _ = door.accept()
+        self.selector.register(connection, selectors.EVENT_READ, self._listen)
+
+    def _bury(self, wake: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            os.read(wake, 4096)
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                self.children.pop(pid, None)
+
+    def _listen(self, connection: socket.socket) -> None:
+        try:
+            message = receive(connection)
+        except OSError:
+            message = None
+        if message is None:
+            self.selector.unregister(connection)
+            connection.close()
+            return
+        request, descriptors = message
+        try:
+            answer, given = getattr(self, "on_" + request["do"])(request, descriptors)
+        except OSError as problem:
+            answer, given = {"error": str(problem), "errno": problem.errno or 0}, []
+        for descriptor in descriptors:
+            os.close(descriptor)
+        with contextlib.suppress(OSError):
+            send(connection, answer, given)
+        for descriptor in given:
+            os.close(descriptor)
+
+    def on_settle(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
+        """What still waits on other connections is done first; then: which children live."""
+        return {"children": {place: pid for pid, place in self.children.items()}, "pods": sorted(self.pods)}, []
+
+    def on_pod(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
+        """Make the namespaces of a pod, or find them again in a process of it that still runs."""
+        name = request["pod"]
+        if name not in self.pods and self.homes is not None:
+            witness = request.get("witness")
+            self.pods[name] = _namespaces_of(witness) if witness else self._new_pod(request)
+        return {}, []
+
+    def _new_pod(self, request: Document) -> dict[str, int]:
+        assert self.homes is not None
+        return sandbox.make_pod(request, self.network, self.homes)
+
+    def on_release(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
+        held = self.pods.pop(request["pod"], {})
+        for descriptor in held.values():
+            os.close(descriptor)
+        if held and self.network:
+            with contextlib.suppress(OSError):
+                self.network.wire.drop_link(sandbox.device_name(request["pod"]))
+        return {}, []
+
+    def on_start(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
+        """Fork a container's init: the first process of a new PID namespace, and our child."""
+        place, held = request["dir"], self.pods.get(request["pod"], {})
+        if self.level != "D":
+            syscalls.unshare(syscalls.NEWPID)
+        pid = os.fork()
+        if pid == 0:
+            self._forget()
+            inits.run(inits.Place(place, descriptors[0]), held, self.tree, self.level)
+        if self.homes is not None:
+            syscalls.setns(self.homes.pid, syscalls.NEWPID)
+        self.children[pid] = place
+        return {"pid": pid}, []
+
+    def _forget(self) -> None:
+        """In a child: no signal tricks, no connections of the zygote."""
+        signal.set_wakeup_fd(-1)
+        os.setsid()
+        for key in list(self.selector.get_map().values()):
+            if isinstance(key.fileobj, socket.socket):
+                key.fileobj.close()
+
+    def on_exec(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
+        """Run a command beside a container's workload; stdio and the place for its exit code come as descriptors."""
+        pid = os.fork()
+        if pid == 0:
+            self._forget()
+            _execute(request, descriptors, self.level)
+        return {"pid": pid}, []
+
+    def on_socket(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
+        """A socket of the cluster's network (or of one pod's): it stays there, wherever it is used."""
+        held = self.pods.get(request.get("pod", ""), {})
+        if "net" in held:
+            syscalls.setns(held["net"])
+        try:
+            made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM if request.get("udp") else socket.SOCK_STREAM)
+        finally:
+            if "net" in held and self.homes is not None:
+                self.homes.back(frozenset({"net"}))
+        if "port" in request:
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            made.bind((request["address"], request["port"]))
+            if not request.get("udp"):
+                made.listen(128)
+        return {}, [made.detach()]
+
+    def on_leave(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
+        """The machine is going down: nothing of ours stays."""
+        for pid in list(self.children):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for pod in list(self.pods):
+            self.on_release({"pod": pod}, [])
+        self.leaving = True
+        return {}, []
+
+
+def _namespaces_of(pid: int) -> dict[str, int]:
+    found = {}
+    for kind in sandbox.KINDS:
+        if os.readlink(f"/proc/{pid}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}"):
+            found[kind] = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+    return found
+
+
+def _execute(request: Document, descriptors: list[int], level: str) -> NoReturn:
+    """In a forked child: step into the container, run, and tell the code."""
+    result = descriptors[-1]
+    code, words = inits.START_ERROR, ""
+    try:
+        if level != "D":
+            _step_into(request["pid"])
+        child = os.fork()
+        if child == 0:
+            _speak(request, descriptors, result, level)
+        for descriptor in descriptors[:-1]:
+            os.close(descriptor)
+        code = inits.code_of(os.waitpid(child, 0)[1])
+    except OSError as problem:
+        words = str(problem)
+    finally:
+        os.write(result, json.dumps({"code": code, "message": words}).encode())
+        os._exit(0)
+
+
+def _step_into(pid: int) -> None:
+    """The namespaces of a running container; of the PID namespace only children become members."""
+    kinds = ("ipc", "uts", "net", "pid", "mnt")
+    held = [os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
+    for descriptor in held:
+        syscalls.setns(descriptor)
+    os.chdir("/")
+
+
+def _speak(request: Document, descriptors: list[int], result: int, level: str) -> NoReturn:
+    try:
+        os.setsid()
+        if request.get("tty"):
+            # Opening a terminal as session leader makes it ours.
+            os.close(os.open(os.ttyname(descriptors[0]), os.O_RDWR)) if level == "D" else None
+        for target, source in enumerate(descriptors[:3]):
+            os.dup2(source, target)
+        os.closerange(3, result)
+        inits.become(request["spec"], level)
+    except BaseException as problem:
+        os.write(2, f"{problem}\n".encode())
+    finally:
+        code = 127 if "not found" in str(sys.exc_info()[1]) else 126
+        os._exit(code)
+
+
+def enter_cluster(state: Path, level: str) -> None:
+    """Join the namespaces a holder keeps, or make new ones and leave a holder in them."""
+    holder = _living_holder(state)
+    if holder is not None:
+        kinds = SPACES if level != "A" else ("net",)
+        held = [os.open(f"/proc/{holder}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
+        for descriptor in held:
+            syscalls.setns(descriptor)
+            os.close(descriptor)
+        return
+    if level == "A":
+        syscalls.unshare(syscalls.NEWNET)
+    elif level in "BC":
+        _new_user_namespace(with_network=level == "B")
+    _leave_holder(state)
+
+
+def _new_user_namespace(*, with_network: bool) -> None:
+    """Pseudo-root: one user at least (ourselves), the sub-users of this account where the agent can map them."""
+    uid, gid = os.getuid(), os.getgid()
+    syscalls.unshare(syscalls.NEWUSER)
+    print(json.dumps({"map": os.getpid()}), flush=True)  # noqa: T201
+    if sys.stdin.readline().strip() != "mapped":
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
+        Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
+    os.setuid(0)
+    os.setgid(0)
+    syscalls.unshare(syscalls.NEWNS | (syscalls.NEWNET if with_network else 0))
+    syscalls.mount("none", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+    if with_network:
+        with contextlib.suppress(OSError):
+            syscalls.mount("sysfs", "/sys", "sysfs", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
+
+
+def _living_holder(state: Path) -> int | None:
+    try:
+        record = json.loads((state / "holder").read_text())
+        return int(record["pid"]) if inits.start_ticks(record["pid"]) == record["start"] else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _leave_holder(state: Path) -> None:
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        null = os.open("/dev/null", os.O_RDWR)
+        for target in range(3):
+            os.dup2(null, target)
+        os.closerange(3, 64)
+        while True:
+            signal.pause()
+    path = state / "holder"
+    path.write_text(json.dumps({"pid": pid, "start": inits.start_ticks(pid)}))
+
+
+def open_door(state: Path) -> socket.socket:
+    """The unix socket; bound through a descriptor, because the path may be longer than an address allows."""
+    directory = os.open(state, os.O_RDONLY | os.O_DIRECTORY)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink("zygote.sock", dir_fd=directory)
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    os.fchdir(directory)
+    door.bind("zygote.sock")
+    os.chdir("/")
+    os.close(directory)
+    door.listen(8)
+    return door
+
+
+def main() -> None:
+    """`zygote STATE LEVEL GATEWAY`: says {"ready": true} on stdout once the socket listens, then is silent."""
+    state, level, gateway = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    os.setsid()
+    os.umask(0o077)
+    if level != "D":
+        enter_cluster(state, level)
+    zygote = Zygote(state, level, gateway)
+    zygote.settle_in()
+    door = open_door(state)
+    identity = {"pid": os.getpid(), "start": _ticks(), "level": level}
+    (state / "zygote").write_text(json.dumps(identity))
+    print(json.dumps({"ready": True}), flush=True)  # noqa: T201
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    zygote.serve(door)
+
+
+def _ticks() -> int:
+    try:
+        return inits.start_ticks()
+    except OSError:
+        return 0

@@ -1,0 +1,172 @@
+"""A whole gang boards, or nobody does: its tree is walked member by member, and every member tries its node sets in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby
+
+import numpy as np
+
+from allaboard.scheduling.classes import PODS, Column, PodClass
+from allaboard.scheduling.gangs import GangRow, GroupRow, Member, Members
+from allaboard.scheduling.placement import Board, Fill, fill, fits_free, fits_idle
+from allaboard.scheduling.reasons import Reason, shortage
+from allaboard.scheduling.selection import Chosen, ordered
+from allaboard.scheduling.session import NodeSet, Session
+from allaboard.scheduling.statement import Statement
+
+
+@dataclass(slots=True)
+class Boarding:
+    """One attempt: `promises_only` in simulations; `scores` are preferences found while node sets were made."""
+
+    session: Session
+    statement: Statement
+    gang: GangRow
+    chosen: Chosen
+    promises_only: bool = False
+    scores: dict[Member, Column] = field(default_factory=dict)
+    stuck: tuple[Members, int, int] | None = None
+    """The pod set that did not fit, how many of its tasks were wanted and how many fit."""
+
+    def run(self, nodes: NodeSet = None) -> bool:
+        """Place everything chosen, or nothing."""
+        return self._member(self.gang.tree, nodes)
+
+    def _member(self, member: Member, nodes: NodeSet) -> bool:
+        chosen = self._of(member)
+        if not chosen:
+            return True
+        candidates, score = self.session.node_sets(member, chosen, nodes)
+        if score is not None:
+            self.scores[member] = score
+        for candidate in candidates:
+            mark = self.statement.checkpoint()
+            if self._group(member, candidate) if isinstance(member, GroupRow) else self._pod_set(member, candidate):
+                return True
+            self.statement.rollback(mark)
+        return False
+
+    def _of(self, member: Member) -> Chosen:
+        leaves = member.leaves if isinstance(member, GroupRow) else [member]
+        return {leaf: self.chosen[leaf] for leaf in leaves if leaf in self.chosen}
+
+    def _group(self, group: GroupRow, nodes: NodeSet) -> bool:
+        return all(self._member(member, nodes) for member in ordered(group))
+
+    def _pod_set(self, leaf: Members, nodes: NodeSet) -> bool:
+        """Runs of tasks of one class, in task order."""
+        state, done = self.session.state, 0
+        for klass, run in groupby(self.chosen[leaf], key=lambda row: state.klass[row]):
+            rows = list(run)
+            placed = self._run(leaf, klass, rows, nodes)
+            done += placed
+            if placed < len(rows):
+                self.stuck = (leaf, len(self.chosen[leaf]), done)
+                return False
+        return True
+
+    def _run(self, leaf: Members, klass: PodClass, rows: list[int], nodes: NodeSet) -> int:
+        """How many of the rows found a place: all in one step where arithmetic allows, else one by one."""
+        if not (klass.plain and self.session.packs(klass)):
+            for done, row in enumerate(rows):
+                if not self._one(leaf, klass, row, nodes):
+                    return done
+            return len(rows)
+        board = Board(self.session.state.nodes, klass, nodes, self.session.fits(klass), self._score(leaf, klass))
+        found = fill(board, len(rows), pipeline_only=self.promises_only)
+        if found is None:
+            return 0
+        return len(rows) if self._settle(rows, found) else 0
+
+    def _settle(self, rows: list[int], found: Fill) -> bool:
+        if all(found.idle):
+            self.statement.allocate(rows, found.rows)
+            return True
+        if not any(found.idle):
+            return self.statement.pipeline(rows, found.rows)
+        start = 0
+        for idle, run in groupby(found.idle):
+            end = start + len(list(run))
+            step = self.statement.allocate if idle else self.statement.pipeline
+            step(rows[start:end], found.rows[start:end])
+            start = end
+        return True
+
+    def _score(self, leaf: Members, klass: PodClass) -> Column | None:
+        """Standing scores of the class, with the preferences of the nearest member that has any."""
+        score = self.session.score(klass)
+        member: Member | None = leaf
+        while member is not None and member not in self.scores:
+            member = member.parent
+        if member is None:
+            return score
+        return self.scores[member] if score is None else score + self.scores[member]
+
+    # --- one by one: sharing, claims, neighbours, ports, spreading ---
+
+    def _one(self, leaf: Members, klass: PodClass, row: int, nodes: NodeSet) -> bool:
+        session, columns = self.session, self.session.state.nodes
+        among = np.arange(len(columns)) if nodes is None else nodes
+        mask = fits_free(columns, klass)
+        standing = session.fits_task(klass, row)
+        if standing is not None:
+            mask &= standing
+        idle = fits_idle(columns, klass)
+        score = session.rank(klass, among) + np.where(idle[among], session.idle_bonus(), 0.0)
+        if (standing_score := self._score(leaf, klass)) is not None:
+            score = score + standing_score[among]
+        order = among[np.lexsort((among, -score))]
+        return any(self._take(klass, row, int(node), idle=bool(idle[node])) for node in order[mask[order]])
+
+    def _take(self, klass: PodClass, row: int, node: int, *, idle: bool) -> bool:
+        if klass.shared:
+            return self._share(klass, row, node, idle=idle)
+        if idle and not self.promises_only:
+            self.statement.allocate([row], [node])
+            return True
+        return self.statement.pipeline_one(row, node, ())
+
+    def _share(self, klass: PodClass, row: int, node: int, *, idle: bool) -> bool:
+        """Choose devices on a node: shared ones that fit and fresh ones, best score first."""
+        session, nodes = self.session, self.session.state.nodes
+        memory = int(nodes.gpu_memory[node])
+        amounts = (klass.quota[0], klass.quota[1], klass.portion_on(memory))
+        if session.predicates and session.objection(self.gang, amounts) is not None:
+            return False
+        gpus, need = nodes.shared_on(node), klass.memory_on(memory)
+        if session.predicates and not self._has_slots(klass, node, need):
+            return False
+        fitting = [(session.score_gpu(gpus.used[group] / memory), group) for group in gpus.fitting(need, memory)]
+        fresh = int(nodes.idle[2, node]) + int(nodes.releasing[2, node])
+        devices = fitting + [(session.score_gpu(None), "")] * max(0, fresh)
+        picked = sorted(devices, key=lambda device: -device[0])[: klass.devices]
+        if len(picked) < klass.devices:
+            return False
+        waits = self.promises_only or not idle
+        waits = waits or any(group and not gpus.fits_idle(group, need, memory) for _, group in picked)
+        groups = tuple(group or session.new_group() for _, group in picked)
+        if waits:
+            return self.statement.pipeline_one(row, node, groups)
+        self.statement.allocate([row], [node], [groups])
+        return True
+
+    def _has_slots(self, klass: PodClass, node: int, need: int) -> bool:
+        """A sharing pod needs a second slot for the pod that reserves its device, unless its groups are numbered devices."""
+        nodes = self.session.state.nodes
+        if nodes.idle[PODS, node] + nodes.releasing[PODS, node] >= 2:
+            return True
+        fitting = nodes.shared_on(node).fitting(need, int(nodes.gpu_memory[node]))
+        return sum(group.isdigit() for group in fitting) >= klass.devices
+
+
+def board(session: Session, statement: Statement, gang: GangRow, chosen: Chosen) -> Reason | None:
+    """Place the chosen tasks of a gang on idle or releasing room; a reason when that is not possible."""
+    attempt = Boarding(session, statement, gang, chosen)
+    if reason := session.objection(gang, session.amounts(chosen)):
+        return reason
+    if not attempt.run():
+        return shortage(gang, chosen, attempt.stuck)
+    if gang.must_pipeline():
+        statement.to_pipelined(gang)
+    return None

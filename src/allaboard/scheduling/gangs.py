@@ -1,0 +1,105 @@
+"""A gang's tree while a cycle works on it: pod sets that count their tasks by status, groups that count their members."""
+
+from __future__ import annotations
+
+
+from allaboard.scheduling.facts import Constraint, Gang, PodSet, Status, SubGroup
+
+PENDING, GATED, ALLOCATED, PIPELINED = Status.PENDING, Status.GATED, Status.ALLOCATED, Status.PIPELINED
+BINDING, BOUND, RUNNING, RELEASING, STUCK = (
+    Status.BINDING, Status.BOUND, Status.RUNNING, Status.RELEASING, Status.STUCK_RELEASING,
+)  # fmt: skip
+
+
+def _flags(*members: Status) -> tuple[bool, ...]:
+    return tuple(status in members for status in Status)
+
+
+# Sets of statuses, indexed by status.
+IS_ACTIVE = _flags(ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING)
+IS_USED = _flags(ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING, RELEASING, STUCK)
+IS_ALLOCATED = _flags(ALLOCATED, BOUND, BINDING, RUNNING)
+
+
+class Members:
+    """A pod set at work: task rows in task order and how many stand at each status."""
+
+    __slots__ = ("classes", "constraint", "count", "gang", "minimum", "name", "parent", "rows")
+    is_leaf = True
+
+    def __init__(self, fact: PodSet, gang: GangRow, parent: GroupRow | None) -> None:
+        self.name, self.minimum, self.constraint = fact.name, fact.minimum, fact.constraint
+        self.gang, self.parent = gang, parent
+        self.rows: list[int] = []
+        self.count = [0] * len(Status)
+
+    def active(self) -> int:
+        """Tasks that hold or are promised a place."""
+        return self.count[2] + self.count[3] + self.count[4] + self.count[5] + self.count[6]
+
+    def used(self) -> int:
+        return self.active() + self.count[7] + self.count[8]
+
+    def ready(self) -> bool:
+        """Whether enough pods exist for the minimum; gated pods do not count."""
+        return self.active() + self.count[PENDING] >= self.minimum
+
+
+class GroupRow:
+    """An inner node of a gang's tree at work."""
+
+    __slots__ = ("constraint", "leaves", "members", "minimum", "name", "parent")
+    is_leaf = False
+
+    def __init__(self, fact: SubGroup, gang: GangRow, parent: GroupRow | None) -> None:
+        self.name, self.constraint, self.minimum, self.parent = fact.name, fact.constraint, fact.minimum, parent
+        self.members: list[GroupRow | Members] = [GroupRow(group, gang, self) for group in fact.groups]
+        self.members += [Members(pod_set, gang, self) for pod_set in fact.pod_sets]
+        self.leaves: list[Members] = [leaf for member in self.members for leaf in _leaves(member)]
+
+
+Member = GroupRow | Members
+
+
+def _leaves(member: Member) -> list[Members]:
+    return member.leaves if isinstance(member, GroupRow) else [member]
+
+
+class GangRow:
+    """A gang at work; `queue` is a queue index, -1 when its queue cannot hold jobs."""
+
+    __slots__ = (
+        "fact", "last_start", "leaves", "name", "preemptible", "priority", "queue", "rows", "stale_since", "tree",
+    )  # fmt: skip
+
+    def __init__(self, fact: Gang) -> None:
+        self.fact, self.name, self.queue = fact, fact.name, -1
+        self.priority, self.preemptible = fact.priority, fact.preemptible
+        self.last_start, self.stale_since = fact.last_start, fact.stale_since
+        self.tree = GroupRow(fact.tree, self, None)
+        self.leaves = self.tree.leaves
+        self.rows: list[int] = []
+
+    def leaf(self, name: str) -> Members | None:
+        return next((leaf for leaf in self.leaves if leaf.name == name), None)
+
+    def active(self) -> int:
+        return sum(leaf.active() for leaf in self.leaves)
+
+    def used(self) -> int:
+        return sum(leaf.used() for leaf in self.leaves)
+
+    def pending(self) -> int:
+        return sum(leaf.count[PENDING] for leaf in self.leaves)
+
+    def is_ready(self) -> bool:
+        """Whether every pod set has enough pods for its minimum."""
+        return all(leaf.ready() for leaf in self.leaves)
+
+    def is_satisfied(self) -> bool:
+        """Whether every pod set uses at least its minimum."""
+        return all(leaf.used() >= leaf.minimum for leaf in self.leaves)
+
+    def must_pipeline(self) -> bool:
+        """Whether a pod set needs room that is still being released to reach its minimum."""
+        return any(leaf.count[PIPELINED] and leaf.active() - leaf.count[PIPELINED] < leaf.minimum for leaf in self.leaves)

@@ -1,0 +1,265 @@
+"""Pods become gangs: the pods of one owner are looked at together, once, and get their PodGroup."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from allaboard.api import labels
+from allaboard.api.documents import Document, Key
+from allaboard.api.kinds import JOB, JOB_SET, KNOWN, POD, POD_GROUP, PRIORITY_CLASS, TRAIN_JOB, Kind
+from allaboard.api.meta import (
+    annotations_of,
+    controller_of,
+    is_leaving,
+    key_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    owners_of,
+    refers_to,
+    uid_of,
+)
+from allaboard.kube.client import Reader
+from allaboard.kube.clock import Clock
+from allaboard.kube.controller import Watch
+from allaboard.kube.plan import NOTHING, Create, Event, Patch, Plan, Update
+from allaboard.scheduling.groupers.families import SKIPPED, family, grouper_of, needs_of
+from allaboard.scheduling.groupers.workload import CannotGroup, Group, Workload
+from allaboard.scheduling.podgroups import Settings, desired, merged, scheduler_of, stands_alone
+
+# An owner the watch has not shown yet is looked for again after this; a deleted one takes its pods with it.
+OWNER_WAIT = timedelta(seconds=1)
+LONGEST_CHAIN = 8
+OWNERS = (JOB_SET, TRAIN_JOB, JOB)
+
+
+def workload_key(document: Document) -> Key:
+    """Where the pods of one owner meet: the JobSet their label names, else their owner, else the pod itself."""
+    namespace, worn = namespace_of(document), labels_of(document)
+    if labels.JOBSET_NAME in worn:
+        return Key(namespace, f"JobSet.{JOB_SET.group}/{worn[labels.JOBSET_NAME]}")
+    owner = _owner(document)
+    return object_key(namespace, owner) if owner else Key(namespace, f"Pod./{name_of(document)}")
+
+
+def object_key(namespace: str, reference: Document) -> Key:
+    """The key of the workload an owner reference names."""
+    group, kind = family(reference)
+    return Key(namespace, f"{kind}.{group}/{reference['name']}")
+
+
+def has_own_group(pod: Document) -> bool:
+    """Somebody else made this pod's group: another PodGroup kind, or a user who wrote the annotation by hand."""
+    worn, said = labels_of(pod), annotations_of(pod)
+    if labels.POD_GROUP_COSCHEDULING in worn or labels.POD_GROUP_SEED in worn or labels.POD_GROUP_VOLCANO in said:
+        return True
+    return labels.POD_GROUP in said and not owners_of(pod)
+
+
+def _owner(document: Document) -> Document | None:
+    return controller_of(document) or next(iter(owners_of(document)), None)
+
+
+def assemble(pods: Sequence[Document], chain: Sequence[Document]) -> Workload:
+    """The workload of these pods, whose owners are `chain`, nearest first."""
+    if not chain:
+        only = {"apiVersion": "v1", "kind": "Pod", **pods[0]}
+        return Workload(only, tuple(pods), (), labels_of(only), annotations_of(only))
+    top = chain[-1]
+    if family(top) not in SKIPPED:
+        return Workload(top, tuple(pods), tuple(chain), labels_of(top), annotations_of(top))
+    owner = chain[-2] if len(chain) > 1 else {"apiVersion": "v1", "kind": "Pod", **pods[0]}
+    worn = {**labels_of(top), **labels_of(owner)}
+    said = {**annotations_of(top), **annotations_of(owner)}
+    return Workload(owner, tuple(pods), tuple(chain), worn, said)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What there is already: PodGroups of the workload's namespace by name, and the names of priority classes."""
+
+    groups: Mapping[str, Document]
+    classes: frozenset[str]
+
+
+def decide(workload: Workload, groups: Sequence[Group], facts: Facts, settings: Settings) -> Plan:
+    """Create or change the workload's PodGroups, and tell its pods."""
+    plan, job = NOTHING, next((owner for owner in workload.chain[:1] if refers_to(owner, JOB)), None)
+    pods = {name_of(pod): pod for pod in workload.pods}
+    for group in groups:
+        if all(stands_alone(pods[name], job) for name in group.members):
+            continue
+        wanted = desired(group, workload, facts.classes, settings)
+        plan += _one_group(group, wanted, facts.groups.get(group.name), pods)
+    return plan
+
+
+def complain(workload: Workload, error: CannotGroup) -> Plan:
+    """Every pod of a workload that cannot be grouped says why."""
+    return Plan(events=tuple(Event(pod, "PodGrouperWarning", str(error), "Warning") for pod in workload.pods))
+
+
+def _one_group(group: Group, wanted: Document, existing: Document | None, pods: dict[str, Document]) -> Plan:
+    patches = tuple(_tell(pods[name], group.name, role) for name, role in group.members.items())
+    patch = tuple(change for change in patches if change)
+    if existing is None:
+        return Plan(create=(Create(POD_GROUP, wanted),), patch=patch)
+    changed = merged(existing, wanted)
+    return Plan(update=(Update(POD_GROUP, changed),) if changed else (), patch=patch)
+
+
+def _tell(pod: Document, group: str, role: str) -> Patch | None:
+    """The pod learns its group and role; a role is only ever added."""
+    change: Document = {}
+    if annotations_of(pod).get(labels.POD_GROUP) != group:
+        change["annotations"] = {labels.POD_GROUP: group}
+    if role and labels_of(pod).get(labels.SUB_GROUP) != role:
+        change["labels"] = {labels.SUB_GROUP: role}
+    if not change or is_leaving(pod):
+        return None
+    return Patch(POD, key_of(pod), {"metadata": change})
+
+
+def plural(kind: str) -> str:
+    """The plural most kinds have; what we know we look up instead."""
+    word = kind.lower()
+    if word.endswith(("s", "x", "ch", "sh")):
+        return f"{word}es"
+    return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
+
+
+def kind_named(reference: Document) -> Kind:
+    """The kind an owner reference names, known to us or guessed."""
+    for kind in KNOWN:
+        if refers_to(reference, kind):
+            return kind
+    group, _, version = str(reference["apiVersion"]).rpartition("/")
+    return Kind(group, version, reference["kind"], plural(reference["kind"]))
+
+
+class Grouper:
+    """One pass per workload. Pods are remembered by workload as they come, so a pass reads no list.
+
+    `owners` are the kinds whose edits are followed (they must be served by the cluster); owners of other kinds
+    are read through `live` when one of their pods appears.
+    """
+
+    name = "pod-grouper"
+
+    def __init__(
+        self, reader: Reader, clock: Clock, live: Reader, settings: Settings, owners: Sequence[Kind] = OWNERS
+    ) -> None:
+        self.reader, self.clock, self.live, self.settings = reader, clock, live, settings
+        self.owners = frozenset(owners)
+        self._pods: dict[Key, dict[str, Document]] = {}
+        self._above: dict[str, set[Key]] = {}  # owner uid → workloads below it
+        self._groups: set[Key] = set()
+        self._quiet = False  # the change being told says nothing new to a grouper
+        self.watches = (
+            Watch(POD, self._keys_of_pod),
+            Watch(POD_GROUP, self._keys_of_group),
+            Watch(PRIORITY_CLASS, lambda _: ()),
+            *(Watch(kind, self._keys_of_owner) for kind in owners),
+        )
+
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+        """Remember pods by workload; note whether a change of an owner says anything new."""
+        self._quiet = kind not in (POD, POD_GROUP) and old is not None and new is not None and _same_face(old, new)
+        if kind == POD_GROUP:
+            self._remember_group(old, new)
+        elif kind == POD:
+            self._remember_pod(old, new)
+        elif new is None and old is not None:
+            self._above.pop(uid_of(old), None)
+
+    def _remember_group(self, old: Document | None, new: Document | None) -> None:
+        if new is not None:
+            self._groups.add(key_of(new))
+        elif old is not None:
+            self._groups.discard(key_of(old))
+
+    def _remember_pod(self, old: Document | None, new: Document | None) -> None:
+        if old is not None and (new is None or workload_key(old) != workload_key(new)):
+            self._forget(workload_key(old), name_of(old))
+        if new is not None and self._is_ours(new):
+            self._pods.setdefault(workload_key(new), {})[name_of(new)] = new
+
+    async def reconcile(self, key: Key) -> Plan:
+        pods = [pod for _, pod in sorted(self._pods.get(key, {}).items())]
+        if not pods:
+            return NOTHING
+        chain = await self._chain(pods[0])
+        if chain is None:
+            return Plan(again=self.clock.now() + OWNER_WAIT)
+        for owner in chain:
+            self._above.setdefault(uid_of(owner), set()).add(key)
+        workload = await self._related(assemble(pods, chain))
+        try:
+            groups = grouper_of(workload.owner)(workload)
+        except CannotGroup as error:
+            return complain(workload, error)
+        return decide(workload, groups, await self._facts(key.namespace, groups), self.settings)
+
+    async def _related(self, workload: Workload) -> Workload:
+        """The workload with the further objects its family reads."""
+        wanted = needs_of(workload)
+        found = {key: await self.live.get(kind, key) for kind, key in wanted}
+        return dataclasses.replace(workload, related={k: d for k, d in found.items() if d}) if wanted else workload
+
+    async def _facts(self, namespace: str, groups: Sequence[Group]) -> Facts:
+        found = {group.name: await self.reader.get(POD_GROUP, Key(namespace, group.name)) for group in groups}
+        classes = frozenset(name_of(document) for document in await self.reader.list(PRIORITY_CLASS))
+        return Facts({name: document for name, document in found.items() if document}, classes)
+
+    async def _chain(self, pod: Document) -> list[Document] | None:
+        """The owners of a pod, nearest first; None while one of them is not to be seen yet."""
+        chain: list[Document] = []
+        reference, namespace = _owner(pod), namespace_of(pod)
+        while reference and len(chain) < LONGEST_CHAIN:
+            kind = kind_named(reference)
+            source = self.reader if kind in self.owners else self.live
+            owner = await source.get(kind, Key(namespace, reference["name"]))
+            if owner is None or uid_of(owner) != reference.get("uid"):
+                if kind in self.owners:
+                    return None
+                owner = _stub(reference, namespace)
+            chain.append({"apiVersion": reference["apiVersion"], "kind": reference["kind"], **owner})
+            reference = _owner(owner)
+        return chain
+
+    def _is_ours(self, pod: Document) -> bool:
+        return scheduler_of(pod) in self.settings.schedulers and not has_own_group(pod)
+
+    def _forget(self, key: Key, name: str) -> None:
+        pods = self._pods.get(key, {})
+        pods.pop(name, None)
+        if not pods:
+            self._pods.pop(key, None)
+
+    def _keys_of_pod(self, pod: Document) -> Iterable[Key]:
+        """A pod that has its group has nothing to ask."""
+        said = annotations_of(pod).get(labels.POD_GROUP)
+        settled = said is not None and Key(namespace_of(pod), said) in self._groups
+        bare = not owners_of(pod) and stands_alone(pod, None)
+        return () if settled or bare or not self._is_ours(pod) else (workload_key(pod),)
+
+    def _keys_of_group(self, group: Document) -> Iterable[Key]:
+        """A PodGroup that was changed or deleted wakes the workloads below its owner."""
+        return sorted(key for owner in owners_of(group) for key in self._above.get(owner.get("uid", ""), ()))
+
+    def _keys_of_owner(self, owner: Document) -> Iterable[Key]:
+        return () if self._quiet else sorted(self._above.get(uid_of(owner), ()))
+
+
+def _stub(reference: Document, namespace: str) -> Document:
+    """As much of an owner that cannot be read as its reference tells."""
+    return {"metadata": {"name": reference["name"], "namespace": namespace, "uid": reference["uid"]}}
+
+
+def _same_face(old: Document, new: Document) -> bool:
+    """Whether a change left alone all that a grouper reads: labels, annotations and spec."""
+    before, after = old["metadata"], new["metadata"]
+    return all(before.get(name) == after.get(name) for name in ("generation", "labels", "annotations"))

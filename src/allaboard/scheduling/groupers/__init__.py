@@ -1,0 +1,1 @@
+"""How each kind of workload becomes gangs: one family, one file, and a table from kind to function."""

@@ -1,0 +1,199 @@
+"""Nodes as columns: what they have, what is idle, what is being released; rows are in name order, so the row breaks ties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from allaboard.scheduling.classes import GPU, Column, Mask, PodClass
+from allaboard.scheduling.facts import Node, Requirement, Status, Taint, Toleration
+from allaboard.scheduling.sharing import SharedGpus
+
+Rows = npt.NDArray[np.intp]
+
+
+class Nodes:
+    """Columns over nodes. Matrices are [resource, node]; `free` is idle plus releasing."""
+
+    def __init__(self, facts: Sequence[Node], resources: dict[str, int]) -> None:
+        self.facts = sorted(facts, key=lambda node: node.name)
+        self.names = [node.name for node in self.facts]
+        self.index = {name: row for row, name in enumerate(self.names)}
+        count = len(self.facts)
+        self.capacity = np.zeros((len(resources), count))
+        for row, node in enumerate(self.facts):
+            for name, amount in _allocatable(node).items():
+                self.capacity[resources[name], row] = amount
+        self.idle = self.capacity.copy()
+        self.releasing = np.zeros_like(self.capacity)
+        self.whole_gpus_used = np.zeros(count)
+        self.gpu_memory = np.array([_floored(node.gpu_memory) for node in self.facts], dtype=np.int64)
+        self.smallest_memory, self.largest_memory = _memories(self.gpu_memory)
+        self.sharing: dict[int, SharedGpus] = {}
+        self.legacy_mig: dict[int, int] = {}
+        self.version = 0
+        self._labels: dict[str, npt.NDArray[np.object_]] = {}
+        self._usable: Mask | None = None
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def free(self, resource: int) -> Column:
+        return self.idle[resource] + self.releasing[resource]
+
+    def gpus_at(self, row: int) -> tuple[float, float]:
+        """Idle plus releasing GPUs of a node, shared parts included, and the same in MiB."""
+        idle, releasing = float(self.idle[GPU, row]), float(self.releasing[GPU, row])
+        memory = int(self.gpu_memory[row])
+        mib = (int(idle) + int(releasing)) * memory
+        if row in self.sharing:
+            more, more_mib = self.sharing[row].loose(memory)
+            return idle + releasing + more, mib + more_mib
+        return idle + releasing, mib
+
+    def loose_gpus(self) -> Column:
+        """Idle plus releasing GPUs of every node, shared parts included."""
+        column = self.free(GPU)
+        for row in self.sharing:
+            column[row] = self.gpus_at(row)[0]
+        return column
+
+    # --- where a class may go at all: computed once per class and set of nodes ---
+
+    def allowed(self, wanted: PodClass) -> Mask | None:
+        """Nodes whose labels, taints and conditions admit the class; None is every node."""
+        if wanted.static_version != self.version:
+            wanted.static, wanted.static_version = self._admit(wanted), self.version
+        return wanted.static
+
+    def _admit(self, wanted: PodClass) -> Mask | None:
+        mask = self.usable() & self.tolerated(wanted) & self.selected(wanted)
+        return None if mask.all() else mask
+
+    def usable(self) -> Mask:
+        """Ready and not cordoned."""
+        if self._usable is None:
+            self._usable = np.array([node.ready and not node.unschedulable for node in self.facts], dtype=bool)
+        return self._usable
+
+    def tolerated(self, wanted: PodClass) -> Mask:
+        mask = np.ones(len(self), dtype=bool)
+        for row, node in enumerate(self.facts):
+            if node.taints:
+                mask[row] = all(tolerates(wanted.demand.tolerations, taint) for taint in node.taints)
+        return mask
+
+    def selected(self, wanted: PodClass) -> Mask:
+        """Nodes that the selector, the required affinity and the volumes allow."""
+        demand = wanted.demand
+        mask = np.ones(len(self), dtype=bool)
+        for requirement in demand.selector:
+            mask &= self.matches(requirement)
+        if demand.affinity:
+            mask &= np.any([self.match_all(term) for term in demand.affinity], axis=0)
+        if demand.only_nodes is not None:
+            mask &= np.isin(np.array(self.names, dtype=object), list(demand.only_nodes))
+        return mask
+
+    def match_all(self, term: Sequence[Requirement]) -> Mask:
+        mask = np.full(len(self), bool(term))
+        for requirement in term:
+            mask &= self.matches(requirement)
+        return mask
+
+    def matches(self, requirement: Requirement) -> Mask:
+        test = label_test(requirement)
+        return np.fromiter((test(value) for value in self.label(requirement.key)), dtype=bool, count=len(self))
+
+    def label(self, key: str) -> npt.NDArray[np.object_]:
+        """A label as a column; None where a node has no such label."""
+        if key not in self._labels:
+            column = np.empty(len(self), dtype=object)
+            column[:] = [node.labels.get(key) for node in self.facts]
+            self._labels[key] = column
+        return self._labels[key]
+
+    # --- accounting: called by statement.py in a cycle and by state.py between cycles ---
+
+    def occupy(self, row: int, wanted: PodClass, status: Status, groups: Sequence[str]) -> None:
+        """A task of this class now stands on the node with this status."""
+        self._move(row, wanted, status, 1.0)
+        if wanted.shared:
+            self.shared_on(row).occupy(self, row, status, (groups, wanted.memory_on(int(self.gpu_memory[row]))))
+
+    def vacate(self, row: int, wanted: PodClass, status: Status, groups: Sequence[str]) -> None:
+        """The exact inverse of occupy: `status` and `groups` are those it was entered with."""
+        self._move(row, wanted, status, -1.0)
+        if wanted.shared:
+            self.shared_on(row).vacate(self, row, status, (groups, wanted.memory_on(int(self.gpu_memory[row]))))
+
+    def _move(self, row: int, wanted: PodClass, status: Status, sign: float) -> None:
+        amount = sign * wanted.wants
+        self.whole_gpus_used[row] += amount[GPU]
+        if status == Status.PIPELINED:
+            self.releasing[:, row] -= amount
+            return
+        self.idle[:, row] -= amount
+        if status == Status.RELEASING:
+            self.releasing[:, row] += amount
+
+    def shared_on(self, row: int) -> SharedGpus:
+        if row not in self.sharing:
+            self.sharing[row] = SharedGpus()
+        return self.sharing[row]
+
+
+def _allocatable(node: Node) -> dict[str, float]:
+    """Whole GPUs of a mixed-MIG node count nothing; devices of ResourceSlices count as GPUs."""
+    amounts = {"pods": 110.0, **node.capacity}
+    if node.mig == "mixed":
+        amounts["gpu"] = 0.0
+    if node.devices:
+        amounts["gpu"] = amounts.get("gpu", 0.0) + sum(node.devices.values())
+    return amounts
+
+
+def resources_of(node: Node) -> set[str]:
+    return set(_allocatable(node))
+
+
+def _floored(memory: int) -> int:
+    return memory - memory % 100 if memory >= 100 else max(memory, 1)
+
+
+def _memories(column: npt.NDArray[np.int64]) -> tuple[int, int]:
+    real = column[column > 100]
+    return (int(real.min()), int(real.max())) if real.size else (100, 100)
+
+
+def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    """A soft taint never keeps a pod away."""
+    return taint.effect == "PreferNoSchedule" or any(_covers(toleration, taint) for toleration in tolerations)
+
+
+def _covers(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
+        return False
+    return toleration.operator == "Exists" or (toleration.key != "" and toleration.value == taint.value)
+
+
+_TESTS: dict[str, Callable[[str | None, tuple[str, ...]], bool]] = {
+    "In": lambda value, values: value in values,
+    "NotIn": lambda value, values: value not in values,
+    "Exists": lambda value, values: value is not None,
+    "DoesNotExist": lambda value, values: value is None,
+    "Gt": lambda value, values: value is not None and _number(value) > _number(values[0]),
+    "Lt": lambda value, values: value is not None and _number(value) < _number(values[0]),
+}
+
+
+def label_test(requirement: Requirement) -> Callable[[str | None], bool]:
+    """The requirement as a question about one label value."""
+    test, values = _TESTS[requirement.operator], requirement.values
+    return lambda value: test(value, values)
+
+
+def _number(text: str) -> float:
+    return int(text) if text.lstrip("-").isdigit() else float("nan")

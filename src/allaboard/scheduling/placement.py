@@ -1,0 +1,187 @@
+"""Where the tasks of one class go: all of them at once where arithmetic allows, else one by one.
+
+Bin packing with rescoring after every pod has a closed form: a node just used keeps the best score, so nodes are filled one
+after the other, fullest first. Nodes with idle room come before nodes that only have room being released. What scores a node
+higher than idle room (topology, a shared GPU, a nomination) splits the nodes into tiers, best tier first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from allaboard.scheduling.classes import CPU, GPU, Column, Mask, PodClass
+from allaboard.scheduling.nodes import Nodes, Rows
+
+AVAILABLE = 1000.0
+TIER = 10_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """The nodes a run of equal tasks may use, and what is known about them before the first is placed.
+
+    `rows` is None for every node. `score` sums what does not change while the run is placed.
+    """
+
+    nodes: Nodes
+    wanted: PodClass
+    rows: Rows | None
+    allowed: Mask | None
+    score: Column | None
+
+    def column(self, values: Column) -> Column:
+        return values if self.rows is None else values[self.rows]
+
+    def to_rows(self, positions: Rows) -> Rows:
+        return positions if self.rows is None else self.rows[positions]
+
+
+def copies(board: Board, *, idle: bool) -> Column:
+    """How many tasks of the class each node takes on idle room, or on idle plus releasing room; 0 where not allowed."""
+    nodes, wanted = board.nodes, board.wanted
+    room: Column | None = None
+    for resource in wanted.columns:
+        source = nodes.idle[resource] if idle else nodes.idle[resource] + nodes.releasing[resource]
+        fit = np.floor_divide(board.column(source), wanted.wants[resource])
+        room = fit if room is None else np.minimum(room, fit)
+    assert room is not None  # every task asks for a pod slot
+    np.maximum(room, 0.0, out=room)
+    if board.allowed is not None:
+        room[~(board.allowed if board.rows is None else board.allowed[board.rows])] = 0.0
+    return room
+
+
+def packing_key(board: Board) -> Column:
+    """Smaller is fuller, so earlier: free GPUs (or CPU); a node without the resource ranks with the emptiest."""
+    resource = CPU if board.wanted.cpu_only else GPU
+    free = board.column(board.nodes.free(resource))
+    has = board.column(board.nodes.capacity[resource]) != 0
+    if has.all():
+        top = free.max(initial=0.0)
+        return free if top > 0 else np.zeros_like(free)
+    top = free[has].max(initial=0.0)
+    return np.where(has, free, top) if top > 0 else np.zeros_like(free)
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Node rows, one per task in task order, and which of them are idle room (the others are being released)."""
+
+    rows: list[int]
+    idle: list[bool]
+
+
+def fill(board: Board, count: int, *, pipeline_only: bool) -> Fill | None:
+    """Places for `count` equal tasks by bin packing, or None when they do not all fit."""
+    on_free = copies(board, idle=False)
+    if on_free.sum() < count:
+        return None
+    on_idle = on_free if board.wanted.best_effort else copies(board, idle=True)
+    if pipeline_only:
+        return _fill_promises(board, count, (on_free, on_idle))
+    return _fill_idle_first(board, count, (on_free, np.minimum(on_free, on_idle)))
+
+
+def _fill_promises(board: Board, count: int, room: tuple[Column, Column]) -> Fill:
+    """In a simulation nothing is taken from idle room, so a node keeps its rank until it is full."""
+    on_free, on_idle = room
+    score = np.where(on_idle >= 1, AVAILABLE, 0.0)
+    if board.score is not None:
+        score = score + board.column(board.score)
+    positions = _ranked(score, packing_key(board), np.flatnonzero(on_free >= 1), count)
+    rows = _take(board, positions, on_free, count)
+    return Fill(rows, [False] * len(rows))
+
+
+def _fill_idle_first(board: Board, count: int, room: tuple[Column, Column]) -> Fill:
+    on_free, _ = room
+    if board.score is None:
+        return _fill_tier(board, count, room, None)
+    tiers = np.floor(board.column(board.score) / TIER)
+    rows: list[int] = []
+    idle: list[bool] = []
+    for tier in np.unique(tiers[on_free >= 1])[::-1]:
+        part = _fill_tier(board, count - len(rows), room, tiers == tier)
+        rows += part.rows
+        idle += part.idle
+        if len(rows) == count:
+            break
+    return Fill(rows, idle)
+
+
+def _fill_tier(board: Board, count: int, room: tuple[Column, Column], tier: Mask | None) -> Fill:
+    """Idle room of the tier first, then what is being released there."""
+    on_free, on_idle = room if tier is None else (np.where(tier, room[0], 0.0), np.where(tier, room[1], 0.0))
+    score = None if board.score is None else board.column(board.score)
+    key = packing_key(board)
+    rows = _take(board, _ranked(score, key, np.flatnonzero(on_idle >= 1), count), on_idle, count)
+    idle = [True] * len(rows)
+    if len(rows) == count:
+        return Fill(rows, idle)
+    # What idle room took makes those nodes fuller before the second pass ranks them.
+    resource, missing = CPU if board.wanted.cpu_only else GPU, count - len(rows)
+    later = on_free - on_idle
+    key = key - on_idle * board.wanted.wants[resource]
+    rows_later = _take(board, _ranked(score, key, np.flatnonzero(later >= 1), missing), later, missing)
+    return Fill(rows + rows_later, idle + [False] * len(rows_later))
+
+
+def _ranked(score: Column | None, key: Column, positions: Rows, count: int) -> Rows:
+    """Positions by score downwards, key upwards, name; at most `count` are needed as each takes one task or more."""
+    if score is not None:
+        return positions[np.lexsort((key[positions], -score[positions]))]
+    keys = key[positions]
+    if count < len(positions):
+        bound = np.partition(keys, count - 1)[count - 1] if count > 1 else keys.min()
+        positions = positions[keys <= bound]
+        keys = key[positions]
+    return positions[np.argsort(keys, kind="stable")]
+
+
+def _take(board: Board, positions: Rows, room: Column, count: int) -> list[int]:
+    """Fill the positions in order until the count is reached."""
+    if count == 1:
+        return [int(row) for row in board.to_rows(positions[:1])]
+    amounts = room[positions]
+    upto = np.cumsum(amounts)
+    last = int(np.searchsorted(upto, count))
+    positions, amounts = positions[: last + 1], amounts[: last + 1].astype(np.intp)
+    rows: list[int] = np.repeat(board.to_rows(positions), amounts)[:count].tolist()
+    return rows
+
+
+def fits_idle(nodes: Nodes, wanted: PodClass) -> Mask:
+    """Nodes whose idle room takes one task, shared GPUs considered; best effort always fits."""
+    if wanted.best_effort:
+        return np.ones(len(nodes), dtype=bool)
+    return _fits(nodes, wanted, nodes.idle)
+
+
+def fits_free(nodes: Nodes, wanted: PodClass) -> Mask:
+    """Nodes whose idle and releasing room takes one task, shared GPUs considered."""
+    return _fits(nodes, wanted, nodes.idle + nodes.releasing)
+
+
+def _fits(nodes: Nodes, wanted: PodClass, room: Column) -> Mask:
+    mask = np.ones(len(nodes), dtype=bool)
+    for resource in wanted.columns:
+        mask &= wanted.wants[resource] <= room[resource] + 1e-9
+    if wanted.shared:
+        devices = np.floor(room[GPU] + 1e-9)
+        for row, gpus in nodes.sharing.items():
+            memory = int(nodes.gpu_memory[row])
+            devices[row] += len(gpus.fitting(wanted.memory_on(memory), memory))
+        mask &= devices >= wanted.devices
+        mask &= _fits_device(nodes, wanted)
+    return mask
+
+
+def _fits_device(nodes: Nodes, wanted: PodClass) -> Mask:
+    """A part of a device is at most the whole, or whole devices."""
+    memories = {int(memory): wanted.portion_on(int(memory)) for memory in np.unique(nodes.gpu_memory)}
+    good = [memory for memory, portion in memories.items() if portion <= 1 or portion == int(portion)]
+    return np.isin(nodes.gpu_memory, good)
+
+

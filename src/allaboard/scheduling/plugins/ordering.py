@@ -1,0 +1,64 @@
+"""Which gang, and which task of a gang, comes first: plugins that add a part to an ordering key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from allaboard.scheduling.facts import Task
+from allaboard.scheduling.gangs import GangRow
+
+
+class Priority:
+    """A gang of higher priority goes first."""
+
+    name = "priority"
+
+    def gang_key(self, gang: GangRow, active: Sequence[int]) -> int:
+        return -gang.priority
+
+
+class Elastic:
+    """A gang below its minimum goes before one at it, and that one before a gang that only grows."""
+
+    name = "elastic"
+
+    def gang_key(self, gang: GangRow, active: Sequence[int]) -> int:
+        exact = True
+        for leaf, count in zip(gang.leaves, active):
+            if count < leaf.minimum:
+                return 0
+            exact = exact and count == leaf.minimum
+        return 1 if exact else 2
+
+
+class Kubeflow:
+    """Masters and launchers go before workers."""
+
+    name = "kubeflow"
+
+    def task_key(self, task: Task) -> int:
+        return task.labels.get("training.kubeflow.org/job-role") not in ("master", "launcher")
+
+
+class Ray:
+    """The head goes before the workers."""
+
+    name = "ray"
+
+    def task_key(self, task: Task) -> int:
+        return task.labels.get("ray.io/node-type") != "head"
+
+
+class TaskOrder:
+    """A task with a priority label goes before one without, the larger number first."""
+
+    name = "taskorder"
+
+    def task_key(self, task: Task) -> tuple[int, int]:
+        return (1, 0) if task.order is None else (0, -task.order)
+
+
+class SubGroupOrder:
+    """Pod sets that miss something go first; the order itself is in `selection.py`, which every gang needs."""
+
+    name = "subgrouporder"

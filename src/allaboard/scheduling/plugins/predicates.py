@@ -1,0 +1,35 @@
+"""Where a pod can run at all: labels, taints, conditions, the kind of GPU a node offers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from allaboard.scheduling.classes import Mask, PodClass
+from allaboard.scheduling.nodes import Nodes
+
+
+class Predicates:
+    name = "predicates"
+
+    def fits_nodes(self, nodes: Nodes, wanted: PodClass) -> Mask | None:
+        """Nodes whose standing facts admit the class; None is every node."""
+        mask = nodes.allowed(wanted)
+        if wanted.cpu_only and not wanted.demand.legacy_mig:
+            return mask
+        kinds = self._gpu_kinds(nodes, wanted)
+        return kinds if mask is None else mask if kinds is None else mask & kinds
+
+    def _gpu_kinds(self, nodes: Nodes, wanted: PodClass) -> Mask | None:
+        """MIG slices only on MIG nodes, fractions not on them, whole devices not on nodes that hand them out by claim."""
+        if wanted.demand.legacy_mig:
+            return np.zeros(len(nodes), dtype=bool)
+        if not any(node.mig or node.devices for node in nodes.facts) and not wanted.mig:
+            return None
+        plugin_gpus = wanted.gpu_wish > 0 or wanted.shared
+        mask = np.ones(len(nodes), dtype=bool)
+        for row, node in enumerate(nodes.facts):
+            if wanted.mig:
+                mask[row] = node.mig == "mixed" and not nodes.legacy_mig.get(row)
+            elif plugin_gpus:
+                mask[row] = node.mig != "mixed" and not (node.mig and wanted.shared) and not node.devices
+        return mask

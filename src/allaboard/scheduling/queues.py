@@ -1,0 +1,147 @@
+"""The queue tree: who is whose parent, what each may have, and what each holds right now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from allaboard.scheduling.facts import UNLIMITED, Queue
+from allaboard.scheduling.fairshare import Tree, divide_tree
+
+Amounts = Sequence[float]
+"""cpu, memory, gpu as queues count them."""
+
+EPSILON = 1e-9
+
+
+class Queues:
+    """Rows of queues whose chain of parents is complete; `allocated` and its kin are lists per row: cpu, memory, gpu."""
+
+    def __init__(self, facts: Iterable[Queue]) -> None:
+        self.given = tuple(facts)
+        known = {queue.name: queue for queue in self.given}
+        kept = [queue for queue in known.values() if _reaches_top(queue, known)]
+        self.dropped = {name: _defect(queue, known) for name, queue in known.items() if not _reaches_top(queue, known)}
+        self.facts = sorted(kept, key=lambda queue: (queue.created, queue.name))
+        self.names = [queue.name for queue in self.facts]
+        self.index = {name: row for row, name in enumerate(self.names)}
+        self.parent = [self.index.get(queue.parent, -1) for queue in self.facts]
+        self.children: dict[int, list[int]] = {}
+        for row, parent in enumerate(self.parent):
+            self.children.setdefault(parent, []).append(row)
+        self.path = [self._path(row) for row in range(len(self.facts))]
+        self.priority = [queue.priority for queue in self.facts]
+        self.quota = [_shares(queue, "quota") for queue in self.facts]
+        self.limit = [_shares(queue, "limit") for queue in self.facts]
+        self.weight = [_shares(queue, "weight") for queue in self.facts]
+        self.allocated = [[0.0, 0.0, 0.0] for _ in self.facts]
+        self.non_preemptible = [[0.0, 0.0, 0.0] for _ in self.facts]
+        self.requested = [[0.0, 0.0, 0.0] for _ in self.facts]
+        self.fair = [[0.0, 0.0, 0.0] for _ in self.facts]
+        self.allocatable = [[0.0, 0.0, 0.0] for _ in self.facts]
+        self.stamp = [0] * len(self.facts)
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def _path(self, row: int) -> tuple[int, ...]:
+        path = []
+        while row >= 0:
+            path.append(row)
+            row = self.parent[row]
+        return tuple(path)
+
+    def is_leaf(self, row: int) -> bool:
+        return row not in self.children
+
+    def row_of(self, name: str) -> int:
+        """The row that may hold jobs under this name, or -1."""
+        row = self.index.get(name, -1)
+        return row if row >= 0 and self.is_leaf(row) else -1
+
+    def count(self, row: int, amounts: Amounts, sign: float, *, preemptible: bool) -> None:
+        """Add to what a queue and its ancestors hold; the stamp tells orderings to look again."""
+        cpu, memory, gpu = amounts[0] * sign, amounts[1] * sign, amounts[2] * sign
+        for ancestor in self.path[row]:
+            held = self.allocated[ancestor]
+            held[0] += cpu
+            held[1] += memory
+            held[2] += gpu
+            self.stamp[ancestor] += 1
+            if not preemptible:
+                fixed = self.non_preemptible[ancestor]
+                fixed[0] += cpu
+                fixed[1] += memory
+                fixed[2] += gpu
+
+    def request(self, row: int, amounts: Amounts, sign: float) -> None:
+        """Add to what a queue and its ancestors ask for."""
+        for ancestor in self.path[row]:
+            asked = self.requested[ancestor]
+            for resource in range(3):
+                asked[resource] += amounts[resource] * sign
+
+    def divide(self, totals: Amounts, usage_weight: float) -> None:
+        """Recompute every fair share, and with it what each queue may be given."""
+        if not self.facts:
+            return
+        matrices = (self.quota, self.limit, self.weight, self.requested, [queue.usage for queue in self.facts])
+        quota, limit, weight, requested, usage = (np.array(matrix, dtype=float).T for matrix in matrices)
+        tree = Tree(self.children_rows(), np.array(self.priority, dtype=float), quota, limit, weight, requested, usage)
+        self.fair = divide_tree(totals, tree, usage_weight).T.tolist()
+        self.allocatable = [self._allocatable(row) for row in range(len(self.facts))]
+        self.stamp = [stamp + 1 for stamp in self.stamp]
+
+    def children_rows(self) -> dict[int, Sequence[int]]:
+        return {parent: tuple(rows) for parent, rows in self.children.items()}
+
+    def _allocatable(self, row: int) -> list[float]:
+        """What a queue may be given: its fair share or quota, whichever is more, within its limit."""
+        result = []
+        for quota, limit, fair in zip(self.quota[row], self.limit[row], self.fair[row]):
+            best = limit if quota == UNLIMITED else max(quota, fair)
+            result.append(best if UNLIMITED in (limit, quota) else min(limit, best))
+        return result
+
+
+def within(amounts: Amounts, bounds: Amounts) -> bool:
+    """Whether every amount is at most its bound; -1 is infinite on both sides."""
+    return all(_compare(amount, bound) <= 0 for amount, bound in zip(amounts, bounds))
+
+
+def _compare(left: float, right: float) -> int:
+    if left == UNLIMITED:
+        return 0 if right == UNLIMITED else 1
+    if right == UNLIMITED:
+        return -1
+    return (left > right + EPSILON) - (left < right - EPSILON)
+
+
+def plus(left: Amounts, right: Amounts) -> tuple[float, float, float]:
+    return left[0] + right[0], left[1] + right[1], left[2] + right[2]
+
+
+def minus(left: Amounts, right: Amounts) -> tuple[float, float, float]:
+    return left[0] - right[0], left[1] - right[1], left[2] - right[2]
+
+
+def _shares(queue: Queue, field: str) -> list[float]:
+    return [float(getattr(share, field)) for share in (queue.cpu, queue.memory, queue.gpu)]
+
+
+def _reaches_top(queue: Queue, known: dict[str, Queue]) -> bool:
+    return _defect(queue, known) == ""
+
+
+def _defect(queue: Queue, known: dict[str, Queue]) -> str:
+    """Why a queue's chain of parents does not end at the top; empty when it does."""
+    seen = {queue.name}
+    while queue.parent:
+        if queue.parent not in known:
+            return f'parent queue "{queue.parent}" of "{queue.name}" does not exist'
+        queue = known[queue.parent]
+        if queue.name in seen:
+            return f'queue "{queue.name}" is its own ancestor'
+        seen.add(queue.name)
+    return ""

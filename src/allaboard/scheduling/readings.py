@@ -1,0 +1,190 @@
+"""Documents as the scheduler's values: nodes, queues, topologies, PodGroups of all three kinds, and pods as tasks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from allaboard.api import labels
+from allaboard.api.documents import Document, dig
+from allaboard.api.kinds import POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO, Kind
+from allaboard.api.meta import annotations_of, is_leaving, labels_of, moment_of, name_of, namespace_of
+from allaboard.scheduling.demands import NODE_NAME, amounts
+from allaboard.scheduling.facts import (
+    DEFAULT_POD_SET,
+    UNLIMITED,
+    Constraint,
+    Demand,
+    Node,
+    PodSet,
+    Queue,
+    Share,
+    Status,
+    SubGroup,
+    Taint,
+    Task,
+    Topology,
+)
+
+MEGABYTE = 10**6  # Queue documents count memory in these
+GPU_MEMORY = "nvidia.com/gpu.memory"
+MIG_STRATEGY = "nvidia.com/mig.strategy"
+TASK_PRIORITY = "kai.scheduler/task-priority"
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+
+
+def seconds(duration: str) -> float:
+    """A duration as Go writes it (`1h30m`), in seconds."""
+    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
+
+
+def created(document: Document) -> float:
+    text = document["metadata"].get("creationTimestamp")
+    return moment_of(text).timestamp() if text else 0.0
+
+
+def node(document: Document) -> Node:
+    """A machine with what it offers. Its own name is a label too, so that affinity by name finds it."""
+    spec, status, worn = document.get("spec") or {}, document.get("status") or {}, labels_of(document)
+    memory = worn.get(GPU_MEMORY, "")
+    return Node(
+        name_of(document),
+        capacity=amounts(status.get("allocatable") or status.get("capacity")),
+        labels={**worn, NODE_NAME: name_of(document)},
+        taints=tuple(Taint(t["key"], t.get("value") or "", t["effect"]) for t in spec.get("taints") or ()),
+        ready=_is_ready(status),
+        unschedulable=bool(spec.get("unschedulable")),
+        gpu_memory=_gpu_memory(memory),
+        gpu_memory_known=memory.isdigit(),
+        mig=worn.get(MIG_STRATEGY, ""),
+    )
+
+
+def _is_ready(status: Document) -> bool:
+    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ())
+
+
+def _gpu_memory(text: str) -> int:
+    """MiB of one device; a number this large can only be bytes. Upstream: 100 where nothing is known."""
+    if not text.isdigit():
+        return 100
+    return int(text) // 2**20 if int(text) >= 2**20 else int(text)
+
+
+def queue(document: Document) -> Queue:
+    spec = document.get("spec") or {}
+    resources = spec.get("resources") or {}
+    preempt, reclaim = spec.get("preemptMinRuntime"), spec.get("reclaimMinRuntime")
+    return Queue(
+        name_of(document),
+        parent=spec.get("parentQueue") or "",
+        priority=100 if spec.get("priority") is None else spec["priority"],
+        created=created(document),
+        gpu=_share(resources.get("gpu")),
+        cpu=_share(resources.get("cpu")),
+        memory=_share(resources.get("memory"), MEGABYTE),
+        preempt_min_runtime=seconds(preempt) if preempt else None,
+        reclaim_min_runtime=seconds(reclaim) if reclaim else None,
+    )
+
+
+def _share(document: Document | None, unit: int = 1) -> Share:
+    """What is left out is 0: no quota, no weight, and a limit of nothing at all (quirk 19)."""
+
+    def amount(name: str) -> float:
+        value = float((document or {}).get(name) or 0)
+        return UNLIMITED if value == UNLIMITED else value * unit
+
+    return Share(amount("quota"), amount("limit"), float((document or {}).get("overQuotaWeight") or 0))
+
+
+def topology(document: Document) -> Topology:
+    levels = dig(document, "spec", "levels", default=[])
+    return Topology(name_of(document), tuple(level.get("nodeLabel", "") for level in levels))
+
+
+def constraint(document: Document | None) -> Constraint | None:
+    if not document or not document.get("topology"):
+        return None
+    required, preferred = document.get("requiredTopologyLevel") or "", document.get("preferredTopologyLevel") or ""
+    return Constraint(document["topology"], required, preferred) if required or preferred else None
+
+
+def tree(group: Document) -> SubGroup:
+    """The sub-groups of a PodGroup as a tree; those that are nobody's parent hold pods."""
+    spec = group.get("spec") or {}
+    roles: list[Document] = spec.get("subGroups") or []
+    whole = constraint(spec.get("topologyConstraint"))
+    if not roles:
+        # Upstream accepts a group without a minimum: one pod is enough.
+        return SubGroup(pod_sets=(PodSet(DEFAULT_POD_SET, spec.get("minMember") or 1),), constraint=whole)
+    below: dict[str, list[Document]] = {}
+    for role in roles:
+        below.setdefault(role.get("parent") or "", []).append(role)
+    return _branch("", below, whole, spec.get("minSubGroup"))
+
+
+def _branch(name: str, below: Mapping[str, list[Document]], limit: Constraint | None, least: int | None) -> SubGroup:
+    inner = [role for role in below.get(name, ()) if role["name"] in below]
+    leaves = [role for role in below.get(name, ()) if role["name"] not in below]
+    groups = tuple(
+        _branch(role["name"], below, constraint(role.get("topologyConstraint")), role.get("minSubGroup"))
+        for role in inner
+    )
+    sets = tuple(
+        PodSet(role["name"], role.get("minMember") or 1, constraint(role.get("topologyConstraint"))) for role in leaves
+    )
+    return SubGroup(name, groups, sets, limit, least)
+
+
+def group_of(pod: Document) -> tuple[Kind, str] | None:
+    """Which PodGroup, of which kind, a pod says it belongs to (ruling 8)."""
+    worn, said = labels_of(pod), annotations_of(pod)
+    if name := said.get(labels.POD_GROUP) or worn.get(labels.POD_GROUP):
+        return POD_GROUP, name
+    if name := worn.get(labels.POD_GROUP_COSCHEDULING) or worn.get(labels.POD_GROUP_SEED):
+        return POD_GROUP_COSCHEDULING, name
+    if name := said.get(labels.POD_GROUP_VOLCANO):
+        return POD_GROUP_VOLCANO, name
+    return None
+
+
+def status_of(pod: Document, request: Document | None) -> Status:
+    """Where a pod stands, a live request to bind it included."""
+    phase = dig(pod, "status", "phase", default="Pending")
+    if phase in ("Succeeded", "Failed"):
+        return Status.SUCCEEDED if phase == "Succeeded" else Status.FAILED
+    if is_leaving(pod):
+        return Status.RELEASING
+    if pod["spec"].get("nodeName"):
+        return Status.RUNNING if phase == "Running" else Status.BOUND
+    if request is not None:
+        return Status.BINDING
+    return Status.GATED if pod["spec"].get("schedulingGates") else Status.PENDING
+
+
+def task(pod: Document, demand: Demand, request: Document | None, pod_set: str) -> Task:
+    """A pod as a task of its gang."""
+    wanted: Document = (request or {}).get("spec") or {}
+    worn = labels_of(pod)
+    order = worn.get(TASK_PRIORITY, "")
+    return Task(
+        f"{namespace_of(pod)}/{name_of(pod)}",
+        demand,
+        status_of(pod, request),
+        pod["spec"].get("nodeName") or wanted.get("selectedNode") or "",
+        pod_set,
+        created(pod),
+        int(order) if order.lstrip("-").isdigit() else None,
+        worn,
+        tuple(wanted.get("selectedGPUGroups") or gpu_groups(pod)),
+        namespace_of(pod),
+    )
+
+
+def gpu_groups(pod: Document) -> tuple[str, ...]:
+    """The GPU groups a bound pod shares: one label, or one label per group for several devices."""
+    worn = labels_of(pod)
+    several = sorted(key.split("/", 1)[1] for key in worn if key.startswith(f"{labels.GPU_GROUP}/"))
+    return tuple(several) or ((worn[labels.GPU_GROUP],) if labels.GPU_GROUP in worn else ())

@@ -1,0 +1,307 @@
+"""The cluster as columns, kept between cycles and updated by events.
+
+Shapes, stated once: node matrices are [resource, node] with rows in name order (`nodes.py`); queue columns are lists per row
+(`queues.py`); tasks are rows of the parallel lists below; gangs are trees of task rows (`gangs.py`); equal demands share a class.
+Between cycles only the methods `put_*` and `drop_*` change a state; inside a cycle only `statement.py` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+import numpy as np
+
+from allaboard.scheduling.classes import FIXED, GPU, PodClass, demand_key
+from allaboard.scheduling.facts import Claim, Demand, Gang, Node, Queue, Status, Task, Topology, World
+from allaboard.scheduling.gangs import IS_ALLOCATED, IS_USED, GangRow, Members
+from allaboard.scheduling.nodes import Nodes, resources_of
+from allaboard.scheduling.queues import Queues
+
+NOWHERE = -1
+_Named = TypeVar("_Named", Node, Queue, Topology, Claim)
+
+
+class State:
+    """Everything a cycle works on. Task columns: facts, status, node, class, pod set, GPU groups, virtual."""
+
+    def __init__(self) -> None:
+        self.resources = {name: column for column, name in enumerate(FIXED)}
+        self.nodes = Nodes((), self.resources)
+        self.queues = Queues(())
+        self.gangs: dict[str, GangRow] = {}
+        self.topologies: dict[str, Topology] = {}
+        self.claims: dict[str, Claim] = {}
+        self.strangers: dict[str, Task] = {}
+        self.classes: dict[object, PodClass] = {}
+        self._interned: dict[int, tuple[Demand, PodClass]] = {}
+        # Task columns; a free row has no fact.
+        self.task_row: dict[str, int] = {}
+        self.task: list[Task | None] = []
+        self.status: list[Status] = []
+        self.node: list[int] = []
+        self.klass: list[PodClass] = []
+        self.members: list[Members] = []
+        self.groups: list[tuple[str, ...]] = []
+        self.virtual: list[bool] = []
+        # Places a moved task still holds until it is gone from them: (node, status, GPU groups) per task row.
+        self.ghosts: dict[int, list[tuple[int, Status, tuple[str, ...]]]] = {}
+        self.free_rows: list[int] = []
+        self.version = 0
+
+    @classmethod
+    def build(cls, world: World) -> State:
+        """A state from nothing."""
+        state = cls()
+        state.topologies = {topology.name: topology for topology in world.topologies}
+        state.claims = {claim.name: claim for claim in world.claims}
+        names = set(FIXED).union(*(resources_of(node) for node in world.nodes)) if world.nodes else set(FIXED)
+        for name in sorted(names - set(FIXED)):
+            state.resources[name] = len(state.resources)
+        state.nodes = Nodes(world.nodes, state.resources)
+        state.queues = Queues(world.queues)
+        for stranger in world.strangers:
+            state.put_stranger(stranger)
+        for gang in world.gangs:
+            state.put_gang(gang)
+        return state
+
+    def world(self) -> World:
+        """The facts back, as the state stands: binds and evictions decided by cycles are in it."""
+        gangs = (replace(gang.fact, tasks=tuple(self._fact(row) for row in gang.rows)) for gang in self.gangs.values())
+        return World(
+            nodes=tuple(self.nodes.facts),
+            queues=self.queues.given,
+            gangs=tuple(sorted(gangs, key=lambda gang: gang.name)),
+            topologies=tuple(self.topologies.values()),
+            claims=tuple(self.claims.values()),
+            strangers=tuple(self.strangers.values()),
+        )
+
+    def _fact(self, row: int) -> Task:
+        task = self.task[row]
+        assert task is not None
+        node = self.nodes.names[self.node[row]] if self.node[row] >= 0 else ""
+        return replace(task, status=self.status[row], node=node, gpu_groups=self.groups[row])
+
+    # --- classes ---
+
+    def class_of(self, demand: Demand) -> PodClass:
+        """The class of a demand; the same object is looked up by identity."""
+        known = self._interned.get(id(demand))
+        if known is not None and known[0] is demand:
+            return known[1]
+        key = demand_key(demand)
+        if key not in self.classes:
+            self.classes[key] = self._new_class(demand)
+        self._interned[id(demand)] = (demand, self.classes[key])
+        return self.classes[key]
+
+    def _new_class(self, demand: Demand) -> PodClass:
+        claims = tuple(self.claims[name] for name in demand.claims if name in self.claims)
+        created = PodClass(len(self.classes), demand, claims)
+        for name in created.asked:
+            self._resource(name)
+        created.lay_out(self.resources)
+        return created
+
+    def _resource(self, name: str) -> None:
+        """A new resource is a new column of every matrix."""
+        if name in self.resources:
+            return
+        self.resources[name] = len(self.resources)
+        for matrix in ("capacity", "idle", "releasing"):
+            old = getattr(self.nodes, matrix)
+            setattr(self.nodes, matrix, np.vstack([old, np.zeros((1, old.shape[1]))]))
+        for known in self.classes.values():
+            known.lay_out(self.resources)
+
+    # --- gangs and tasks ---
+
+    def put_gang(self, gang: Gang) -> None:
+        """Insert a gang with its tasks, or replace it."""
+        if gang.name in self.gangs:
+            self.drop_gang(gang.name)
+        row = GangRow(gang)
+        row.queue = self.queues.row_of(gang.queue)
+        self.gangs[gang.name] = row
+        for task in gang.tasks:
+            self._insert(row, task)
+        for leaf in row.leaves:
+            leaf.rows.sort(key=self.task_key)
+        self.version += 1
+
+    def drop_gang(self, name: str) -> None:
+        gang = self.gangs.pop(name, None)
+        if gang is None:
+            return
+        for row in list(gang.rows):
+            self._remove(gang, row)
+        self.version += 1
+
+    def put_task(self, gang_name: str, task: Task) -> None:
+        """Insert or replace one task of a known gang; a gang that is not known has no say yet."""
+        gang = self.gangs.get(gang_name)
+        if gang is None:
+            return
+        if task.name in self.task_row:
+            self.drop_task(task.name)
+        row = self._insert(gang, task)
+        if row >= 0:
+            self.members[row].rows.sort(key=self.task_key)
+        self.version += 1
+
+    def drop_task(self, name: str) -> None:
+        row = self.task_row.get(name)
+        if row is not None:
+            self._remove(self.members[row].gang, row)
+            self.version += 1
+
+    def task_key(self, row: int) -> tuple[object, ...]:
+        """Order inside a pod set: leaders of Kubeflow and Ray jobs, then the task-priority label, then age and name."""
+        task = self.task[row]
+        assert task is not None
+        return order_of(task)
+
+    def _insert(self, gang: GangRow, task: Task) -> int:
+        leaf = gang.leaf(task.pod_set)
+        if leaf is None:
+            return NOWHERE
+        row = self._new_row()
+        klass = self.class_of(task.demand)
+        self.task_row[task.name] = row
+        node = self.nodes.index.get(task.node, NOWHERE) if IS_USED[task.status] else NOWHERE
+        status = task.status if node >= 0 or not IS_USED[task.status] else Status.UNKNOWN
+        columns = (self.task, self.status, self.node, self.klass, self.members, self.groups, self.virtual)
+        values = (task, status, node, klass, leaf, self._groups(task, klass), False)
+        for column, value in zip(columns, values):
+            column[row] = value  # type: ignore[index]
+        gang.rows.append(row)
+        leaf.rows.append(row)
+        leaf.count[status] += 1
+        if node >= 0:
+            self.nodes.occupy(node, klass, status, self.groups[row])
+        self._count(gang, row, 1.0)
+        return row
+
+    def _remove(self, gang: GangRow, row: int) -> None:
+        task, leaf = self.task[row], self.members[row]
+        assert task is not None
+        self._count(gang, row, -1.0)
+        if self.node[row] >= 0:
+            self.nodes.vacate(self.node[row], self.klass[row], self.status[row], self.groups[row])
+        leaf.count[self.status[row]] -= 1
+        leaf.rows.remove(row)
+        gang.rows.remove(row)
+        del self.task_row[task.name]
+        self.task[row] = None
+        self.free_rows.append(row)
+
+    def _new_row(self) -> int:
+        if self.free_rows:
+            return self.free_rows.pop()
+        for column in (self.task, self.status, self.node, self.klass, self.members, self.groups, self.virtual):
+            column.append(None)  # type: ignore[attr-defined]
+        return len(self.task) - 1
+
+    @staticmethod
+    def _groups(task: Task, klass: PodClass) -> tuple[str, ...]:
+        """A sharing pod on a node always has its groups; an unnamed one gets a name of its own."""
+        if not klass.shared or not IS_USED[task.status]:
+            return task.gpu_groups
+        missing = range(len(task.gpu_groups), klass.devices)
+        return task.gpu_groups + tuple(f"{task.name}/{device}" for device in missing)
+
+    def _count(self, gang: GangRow, row: int, sign: float) -> None:
+        """What the task adds to its queue: holdings when allocated, wishes when pending."""
+        if gang.queue < 0:
+            return
+        status = self.status[row]
+        if IS_ALLOCATED[status]:
+            amounts = self.accepted(row)
+            self.queues.count(gang.queue, amounts, sign, preemptible=gang.preemptible)
+            self.queues.request(gang.queue, amounts, sign)
+        elif status == Status.PENDING:
+            self.queues.request(gang.queue, self.klass[row].asked_quota(self.nodes.smallest_memory), sign)
+
+    def accepted(self, row: int) -> tuple[float, float, float]:
+        """What a task on a node counts in its queue."""
+        return self.klass[row].accepted(int(self.nodes.gpu_memory[self.node[row]]))
+
+    def gpus(self, row: int) -> float:
+        """GPUs a task on a node holds."""
+        return self.klass[row].gpus_on(int(self.nodes.gpu_memory[self.node[row]]))
+
+    # --- pods of others ---
+
+    def put_stranger(self, task: Task) -> None:
+        self.drop_stranger(task.name)
+        if task.node not in self.nodes.index:
+            return
+        self.strangers[task.name] = task
+        self.nodes.occupy(self.nodes.index[task.node], self.class_of(task.demand), task.status, task.gpu_groups)
+        self.version += 1
+
+    def drop_stranger(self, name: str) -> None:
+        task = self.strangers.pop(name, None)
+        if task is not None:
+            self.nodes.vacate(self.nodes.index[task.node], self.class_of(task.demand), task.status, task.gpu_groups)
+            self.version += 1
+
+    # --- the frame: nodes, queues, topologies and claims change rarely, so the columns are laid out anew ---
+
+    def put_node(self, node: Node) -> None:
+        self._relay(lambda world: replace(world, nodes=_with(world.nodes, node)))
+
+    def drop_node(self, name: str) -> None:
+        self._relay(lambda world: replace(world, nodes=_without(world.nodes, name)))
+
+    def put_queue(self, queue: Queue) -> None:
+        self._relay(lambda world: replace(world, queues=_with(world.queues, queue)))
+
+    def drop_queue(self, name: str) -> None:
+        self._relay(lambda world: replace(world, queues=_without(world.queues, name)))
+
+    def put_topology(self, topology: Topology) -> None:
+        self._relay(lambda world: replace(world, topologies=_with(world.topologies, topology)))
+
+    def drop_topology(self, name: str) -> None:
+        self._relay(lambda world: replace(world, topologies=_without(world.topologies, name)))
+
+    def put_claim(self, claim: Claim) -> None:
+        self._relay(lambda world: replace(world, claims=_with(world.claims, claim)))
+
+    def drop_claim(self, name: str) -> None:
+        self._relay(lambda world: replace(world, claims=_without(world.claims, name)))
+
+    def _relay(self, change: Callable[[World], World]) -> None:
+        version = self.version
+        self.__dict__.update(State.build(change(self.world())).__dict__)
+        self.version += version + 1
+
+    def totals(self) -> list[float]:
+        """What all ready nodes offer together, less what strangers hold: cpu, memory, gpu."""
+        usable = self.nodes.usable()
+        sums = self.nodes.capacity[: GPU + 1, usable].sum(axis=1)
+        for task in self.strangers.values():
+            if usable[self.nodes.index[task.node]]:
+                sums -= self.class_of(task.demand).wants[: GPU + 1]
+        return [float(total) for total in sums]
+
+
+def order_of(task: Task) -> tuple[object, ...]:
+    """Task order as a key; the name ends it."""
+    labels = task.labels
+    leads = labels.get("training.kubeflow.org/job-role") in ("master", "launcher")
+    heads = labels.get("ray.io/node-type") == "head"
+    order = (1, 0) if task.order is None else (0, -task.order)
+    return not leads, not heads, order, task.created, task.name
+
+
+def _with(values: tuple[_Named, ...], value: _Named) -> tuple[_Named, ...]:
+    return (*_without(values, value.name), value)
+
+
+def _without(values: tuple[_Named, ...], name: str) -> tuple[_Named, ...]:
+    return tuple(value for value in values if value.name != name)

@@ -1,0 +1,270 @@
+"""All or nothing: every change a cycle makes to a state goes through a statement, which can take back what it did.
+
+A statement is a journal of records that know how to undo themselves. What is not committed is undone when the `with` block
+ends. The solver sets checkpoints and rolls back to them. Three steps exist: *evict* (a task starts to leave), *allocate* (it gets
+idle room) and *pipeline* (it gets room that is still being released). An evicted task that is pipelined onto the place it was
+evicted from is simply put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+
+import numpy as np
+
+from allaboard.scheduling.classes import GPU
+from allaboard.scheduling.facts import Status
+from allaboard.scheduling.gangs import GangRow
+from allaboard.scheduling.state import State
+
+PENDING, ALLOCATED, PIPELINED, RELEASING = Status.PENDING, Status.ALLOCATED, Status.PIPELINED, Status.RELEASING
+Before = tuple[Status, int, tuple[str, ...], bool]
+"""Status, node, GPU groups and virtual flag of a task row before a step."""
+
+
+@dataclass(slots=True, eq=False)
+class Evicted:
+    """A task left `node`; `valid` turns false when it is put back."""
+
+    row: int
+    node: int
+    before: Before
+    valid: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class PutBack:
+    """An eviction was taken back by a later step of the same statement."""
+
+    eviction: Evicted
+    valid: bool = True
+
+
+@dataclass(slots=True, eq=False)
+class Placed:
+    """Tasks of one class got places; `status` is allocated or pipelined, `before` one entry per row."""
+
+    rows: list[int]
+    nodes: list[int]
+    status: Status
+    before: list[Before]
+    groups: list[tuple[str, ...]]
+    valid: bool = True
+
+
+Record = Evicted | PutBack | Placed
+
+
+@dataclass(slots=True)
+class Committed:
+    """What statements have promised so far, in order; task rows."""
+
+    binds: list[tuple[int, int]] = field(default_factory=list)
+    pipelines: list[tuple[int, int]] = field(default_factory=list)
+    evictions: list[int] = field(default_factory=list)
+
+
+class Statement:
+    """A journal over a state. Use as a context manager: without `commit` everything is undone."""
+
+    def __init__(self, state: State, log: Committed) -> None:
+        self.state, self.log = state, log
+        self.records: list[Record] = []
+
+    def __enter__(self) -> Statement:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.rollback(0)
+
+    # --- steps ---
+
+    def evict(self, row: int) -> None:
+        """The task starts to leave its node. Evicting it again counts against its queue again, as in KAI 0.17."""
+        state = self.state
+        before = (state.status[row], state.node[row], state.groups[row], state.virtual[row])
+        record = Evicted(row, state.node[row], before)
+        self._leave(record)
+        self.records.append(record)
+
+    def allocate(self, rows: list[int], nodes: list[int], groups: list[tuple[str, ...]] | None = None) -> None:
+        """Pending tasks of one class get idle room."""
+        self._place(Placed(rows, nodes, ALLOCATED, self._before(rows), groups or [()] * len(rows)))
+
+    def pipeline(self, rows: list[int], nodes: list[int]) -> bool:
+        """Tasks of one class get room that is still being released, or their old places back."""
+        state = self.state
+        if all(state.status[row] == PENDING and row not in state.ghosts for row in rows):
+            self._place(Placed(rows, nodes, PIPELINED, self._before(rows), [()] * len(rows)))
+            return True
+        return all([self.pipeline_one(row, node, state.groups[row]) for row, node in zip(rows, nodes)])
+
+    def pipeline_one(self, row: int, node: int, groups: tuple[str, ...]) -> bool:
+        """As `pipeline`, for one task and its GPU groups; false when it stands there for another reason."""
+        if self._stands_on(row, node) and not self._changes_groups(row, groups):
+            return self._put_back(row)
+        self._place(Placed([row], [node], PIPELINED, self._before([row]), [groups]))
+        return True
+
+    def to_pipelined(self, gang: GangRow) -> None:
+        """Turn every allocation of the gang into a promise: part of it only fits on room that is being released."""
+        mine = [r for r in self.records if isinstance(r, Placed) and r.status == ALLOCATED and self._gang(r) is gang]
+        for record in mine:
+            self._unplace(record)
+            self.records.remove(record)
+            before = self._before(record.rows)
+            self._place(Placed(record.rows, record.nodes, PIPELINED, before, record.groups))
+
+    # --- taking back ---
+
+    def checkpoint(self) -> int:
+        return len(self.records)
+
+    def rollback(self, checkpoint: int) -> None:
+        """Undo the newest records down to a checkpoint."""
+        while len(self.records) > checkpoint:
+            record = self.records.pop()
+            if not record.valid:
+                continue
+            if isinstance(record, Placed):
+                self._unplace(record)
+            elif isinstance(record, Evicted):
+                self._return(record)
+            else:
+                self._leave(record.eviction)
+                record.eviction.valid = True
+
+    def commit(self) -> None:
+        """Make it so: allocations become binds, evictions and promises are written down."""
+        for record in self.records:
+            if not record.valid:
+                continue
+            if isinstance(record, Placed):
+                self._promise(record)
+            elif isinstance(record, Evicted):
+                self.state.virtual[record.row] = False
+                self.log.evictions.append(record.row)
+        self.records = []
+
+    def _promise(self, record: Placed) -> None:
+        pairs = list(zip(record.rows, record.nodes))
+        if record.status == PIPELINED:
+            self.log.pipelines += pairs
+            return
+        self.log.binds += pairs
+        for row in record.rows:
+            self._set_status(row, Status.BINDING)
+            self.state.virtual[row] = False
+
+    # --- the marks on the state ---
+
+    def _before(self, rows: Sequence[int]) -> list[Before]:
+        state = self.state
+        return [(state.status[row], state.node[row], state.groups[row], state.virtual[row]) for row in rows]
+
+    def _gang(self, record: Placed) -> GangRow:
+        return self.state.members[record.rows[0]].gang
+
+    def _set_status(self, row: int, status: Status) -> None:
+        count = self.state.members[row].count
+        count[self.state.status[row]] -= 1
+        count[status] += 1
+        self.state.status[row] = status
+
+    def _leave(self, record: Evicted) -> None:
+        state, row = self.state, record.row
+        klass, node, groups = state.klass[row], record.node, state.groups[row]
+        if klass.shared or state.status[row] == PIPELINED:
+            state.nodes.vacate(node, klass, state.status[row], groups)
+            state.nodes.occupy(node, klass, RELEASING, groups)
+        elif state.status[row] != RELEASING:
+            state.nodes.releasing[:, node] += klass.wants
+        self._set_status(row, RELEASING)
+        state.virtual[row] = True
+        self._account(row, -1.0)
+
+    def _return(self, record: Evicted) -> None:
+        """The task is as it was before its eviction."""
+        state, row = self.state, record.row
+        klass, node, groups = state.klass[row], record.node, state.groups[row]
+        status, state.node[row], state.groups[row], state.virtual[row] = record.before
+        if klass.shared or status == PIPELINED:
+            state.nodes.vacate(node, klass, RELEASING, groups)
+            state.nodes.occupy(node, klass, status, state.groups[row])
+        elif status != RELEASING:
+            state.nodes.releasing[:, node] -= klass.wants
+        self._set_status(row, status)
+        self._account(row, 1.0)
+
+    def _put_back(self, row: int) -> bool:
+        for record in self.records:
+            if isinstance(record, Evicted) and record.row == row and record.valid:
+                self._return(record)
+                record.valid = False
+                self.records.append(PutBack(record))
+                return True
+        return False
+
+    def _stands_on(self, row: int, node: int) -> bool:
+        state = self.state
+        here = state.node[row] == node and state.status[row] != PENDING
+        return here or any(place == node for place, _, _ in state.ghosts.get(row, ()))
+
+    def _changes_groups(self, row: int, groups: tuple[str, ...]) -> bool:
+        return bool(groups) and self.state.klass[row].shared and groups != self.state.groups[row]
+
+    def _place(self, record: Placed) -> None:
+        state = self.state
+        for row, node, groups in zip(record.rows, record.nodes, record.groups):
+            if state.node[row] >= 0:
+                state.ghosts.setdefault(row, []).append((state.node[row], state.status[row], state.groups[row]))
+            self._set_status(row, record.status)
+            state.node[row], state.groups[row], state.virtual[row] = node, groups, True
+        self._occupy(record, 1.0)
+        self._account_all(record, 1.0)
+        self.records.append(record)
+
+    def _unplace(self, record: Placed) -> None:
+        state = self.state
+        self._account_all(record, -1.0)
+        self._occupy(record, -1.0)
+        for row, (status, node, groups, virtual) in zip(record.rows, record.before):
+            if node >= 0:
+                state.ghosts[row].pop()
+                if not state.ghosts[row]:
+                    del state.ghosts[row]
+            self._set_status(row, status)
+            state.node[row], state.groups[row], state.virtual[row] = node, groups, virtual
+
+    def _occupy(self, record: Placed, sign: float) -> None:
+        """Node columns; tasks of one class that share nothing are one vector step."""
+        state, klass = self.state, self.state.klass[record.rows[0]]
+        if klass.shared or len(record.rows) == 1:
+            change = state.nodes.occupy if sign > 0 else state.nodes.vacate
+            for row, node in zip(record.rows, record.nodes):
+                change(node, klass, record.status, state.groups[row])
+            return
+        nodes, counts = np.unique(np.array(record.nodes, dtype=np.intp), return_counts=True)
+        amount = klass.wants[:, None] * (sign * counts)
+        state.nodes.whole_gpus_used[nodes] += amount[GPU]
+        matrix = state.nodes.releasing if record.status == PIPELINED else state.nodes.idle
+        matrix[:, nodes] -= amount
+
+    def _account(self, row: int, sign: float) -> None:
+        gang = self.state.members[row].gang
+        if gang.queue >= 0:
+            self.state.queues.count(gang.queue, self.state.accepted(row), sign, preemptible=gang.preemptible)
+
+    def _account_all(self, record: Placed, sign: float) -> None:
+        if self.state.klass[record.rows[0]].shared:
+            for row in record.rows:
+                self._account(row, sign)
+            return
+        gang = self._gang(record)
+        if gang.queue >= 0:
+            amounts = self.state.klass[record.rows[0]].quota
+            self.state.queues.count(gang.queue, amounts, sign * len(record.rows), preemptible=gang.preemptible)
+
+

@@ -1,0 +1,142 @@
+"""What a walk over a document finds wrong: where, which rule, in which words, and how Go would print the value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from allaboard.api.errors import Cause
+
+# A path is a chain of (parent, step); steps are field names, list indexes, and keys of free-form maps.
+Path = tuple[Any, Any] | None
+
+INVALID, REQUIRED, DUPLICATE = "FieldValueInvalid", "FieldValueRequired", "FieldValueDuplicate"
+UNSUPPORTED, TYPE, TOO_LONG = "FieldValueNotSupported", "FieldValueTypeInvalid", "FieldValueTooLong"
+TOO_MANY, FORBIDDEN = "FieldValueTooMany", "FieldValueForbidden"
+# Rules of a document are not evaluated where one of these was found. Upstream: customresource/strategy.go.
+BLOCKING = frozenset({REQUIRED, UNSUPPORTED, TYPE, TOO_LONG, TOO_MANY})
+NOWHERE = "<nil>"
+
+
+class MapKey(str):
+    """A key of a free-form map: `spec.labels.a` for the schema's own words, `spec.labels[a]` for rules and lists."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class Finding:
+    """One breach. `subject` is the path whose value broke the rule (the parent, where a field is missing)."""
+
+    reason: str
+    path: Path
+    words: str
+    subject: Path
+    nowhere: bool = False
+
+    def cause(self, prefix: str = "") -> Cause:
+        where = NOWHERE if self.nowhere else ".".join(filter(None, (prefix, dotted(self.path)))) or NOWHERE
+        return Cause(self.reason, where, self.words)
+
+
+@dataclass(slots=True)
+class Run:
+    """What one walk collects."""
+
+    findings: list[Finding] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    malformed: list[str] = field(default_factory=list)
+
+    def invalid(self, path: Path, value: Any, rule: str) -> None:
+        """A value out of bounds: `spec.size in body should be less than or equal to 9`."""
+        self.add(INVALID, path, f"Invalid value: {shown(value)}: {dotted(path)} in body {rule}")
+
+    def add(self, reason: str, path: Path, words: str) -> None:
+        self.findings.append(Finding(reason, path, words, path))
+
+    def missing(self, path: Path, name: str) -> None:
+        self.findings.append(Finding(REQUIRED, (path, name), "Required value", path))
+
+    def nowhere(self, path: Path, words: str) -> None:
+        self.findings.append(Finding(INVALID, path, f'Invalid value: "": {words}', path, nowhere=True))
+
+    def wrong_type(self, path: Path, wanted: str, found: str) -> None:
+        name = dotted(path)
+        self.add(TYPE, path, f'Invalid value: "{found}": {name} in body must be of type {wanted}: "{found}"')
+
+
+def steps(path: Path) -> list[Any]:
+    found = []
+    while path is not None:
+        path, step = path
+        found.append(step)
+    return found[::-1]
+
+
+def dotted(path: Path) -> str:
+    """The path as the schema's own complaints write it: `spec.labels.a`, `spec.list[0].b`."""
+    return _joined(path, keys=False)
+
+
+def bracketed(path: Path) -> str:
+    """The path as rules and list checks write it: `spec.labels[a]`."""
+    return _joined(path, keys=True)
+
+
+def _joined(path: Path, *, keys: bool) -> str:
+    text = ""
+    for step in steps(path):
+        if isinstance(step, int) or (keys and isinstance(step, MapKey)):
+            text += f"[{step}]"
+        else:
+            text += f".{step}" if text else step
+    return text
+
+
+def shown(value: Any) -> str:
+    """A value as an error prints it: texts quoted, numbers plain, everything else as JSON."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, float):
+        return go_float(value)
+    return msgspec.json.encode(value).decode()
+
+
+_ESCAPES = {
+    '"': '\\"',
+    "\\": "\\\\",
+    "\n": "\\n",
+    "\t": "\\t",
+    "\r": "\\r",
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\v": "\\v",
+}
+
+
+def quoted(text: str) -> str:
+    """A text between quotes, as Go's %q writes it."""
+    return '"' + "".join(_ESCAPES.get(letter) or _visible(letter) for letter in text) + '"'
+
+
+def _visible(letter: str) -> str:
+    if letter.isprintable():
+        return letter
+    code = ord(letter)
+    return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def go_float(value: float) -> str:
+    """A float as Go's %v prints it: the shortest digits, an exponent below 1e-4 and from 1e21 on."""
+    if value == int(value) and abs(value) < 1e21:
+        return str(int(value))
+    text = repr(value)
+    if "e" not in text:
+        if abs(value) >= 1e-4:
+            return text
+        text = f"{value:e}"
+    digits, exponent = text.split("e")
+    return f"{digits}e{int(exponent):+03d}"

@@ -1,0 +1,152 @@
+"""One place of a schema as a node: its type, its children, and the facts that pruning, merging and patching need.
+
+Children are made when first asked for, so a schema may refer to itself (`JSONSchemaProps`) and a kind of 350 KB costs
+nothing until a document visits it. Types of the built-in catalogue are shared by every kind that refers to them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from allaboard.api.documents import Document
+from allaboard.schema import builtin
+
+MAP, LIST, SCALAR, ANY = "map", "list", "scalar", "any"
+_OWN = ("default", "nullable")
+_SHARED: dict[str, Node] = {}
+# A schema without a type says by its other words what it is about.
+_MAP_WORDS = frozenset({"properties", "required", "minProperties", "maxProperties", "x-kubernetes-embedded-resource"})
+_LIST_WORDS = frozenset({"items", "minItems", "maxItems", "uniqueItems"})
+
+
+class Node:
+    """What a schema says about one place of a document."""
+
+    __slots__ = (
+        "_fields", "_items", "_key_defaults", "_ruled", "_values", "atomic", "builtin", "embedded", "keys", "list_type",
+        "name", "nullable", "open", "patch_key", "patch_strategy", "schema", "shape", "type", "walk",
+    )  # fmt: skip
+
+    def __init__(self, schema: Document, *, name: str = "", built_in: bool = False) -> None:
+        self.schema = schema
+        self.name = name
+        self.builtin = built_in
+        self.type: str = "int-or-string" if schema.get("x-kubernetes-int-or-string") else schema.get("type", "")
+        self.open = (
+            bool(schema.get("x-kubernetes-preserve-unknown-fields")) or schema.get("additionalProperties") is True
+        )
+        self.embedded = bool(schema.get("x-kubernetes-embedded-resource"))
+        self.nullable = bool(schema.get("nullable"))
+        self.shape = self._shape()
+        self.list_type: str = schema.get("x-kubernetes-list-type") or "atomic"
+        self.keys: tuple[str, ...] = tuple(schema.get("x-kubernetes-list-map-keys") or ())
+        self.atomic = (
+            schema.get("x-kubernetes-map-type") == "atomic" if self.shape == MAP else self.list_type == "atomic"
+        )
+        self.patch_strategy: frozenset[str] = frozenset(
+            filter(None, str(schema.get("x-kubernetes-patch-strategy", "")).split(","))
+        )
+        self.patch_key: str = schema.get("x-kubernetes-patch-merge-key", "")
+        self._fields: dict[str, Node] | None = None
+        self._values: Node | None = None
+        self._items: Node | None = None
+        self._key_defaults: dict[str, Any] | None = None
+        self._ruled: bool | None = None
+        self.walk: Any = None
+
+    def _shape(self) -> str:
+        if self.type == "object" or (not self.type and not _MAP_WORDS.isdisjoint(self.schema)):
+            return MAP
+        if self.type == "array" or (not self.type and not _LIST_WORDS.isdisjoint(self.schema)):
+            return LIST
+        return SCALAR if self.type else ANY
+
+    @property
+    def fields(self) -> dict[str, Node]:
+        """The declared fields of a struct."""
+        if self._fields is None:
+            declared = self.schema.get("properties") or {}
+            found = {name: node_of(schema, built_in=self.builtin) for name, schema in declared.items()}
+            if self.embedded:
+                metadata = declared.get("metadata", {})
+                found |= {"apiVersion": STRING, "kind": STRING, "metadata": metadata_of(metadata)}
+            self._fields = found
+        return self._fields
+
+    @property
+    def values(self) -> Node | None:
+        """What every undeclared key holds, where undeclared keys are allowed."""
+        if self._values is None:
+            schema = self.schema.get("additionalProperties")
+            if isinstance(schema, dict):
+                self._values = node_of(schema, built_in=self.builtin)
+            elif self.open or self.shape == ANY:
+                self._values = DEDUCED
+        return self._values
+
+    @property
+    def items(self) -> Node:
+        if self._items is None:
+            schema = self.schema.get("items")
+            self._items = node_of(schema, built_in=self.builtin) if isinstance(schema, dict) else DEDUCED
+        return self._items
+
+    @property
+    def key_defaults(self) -> dict[str, Any]:
+        """Defaults of the fields that identify an item of this list (`protocol: TCP`)."""
+        if self._key_defaults is None:
+            properties = self.items.schema.get("properties") or {}
+            self._key_defaults = {
+                key: properties[key]["default"] for key in self.keys if "default" in properties.get(key, {})
+            }
+        return self._key_defaults
+
+    def child(self, name: str) -> Node | None:
+        """The node of a field or map key, None where the schema declares none."""
+        return self.fields.get(name) or self.values
+
+    @property
+    def rules(self) -> list[Document]:
+        return self.schema.get("x-kubernetes-validations") or []
+
+    @property
+    def is_ruled(self) -> bool:
+        """Whether a rule stands here or anywhere below (built-in types have none)."""
+        if self._ruled is None:
+            self._ruled = not self.builtin and _mentions_rules(self.schema)
+        return self._ruled
+
+
+def _mentions_rules(schema: Document) -> bool:
+    if schema.get("x-kubernetes-validations"):
+        return True
+    below = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    return any(isinstance(part, dict) and _mentions_rules(part) for part in below)
+
+
+def node_of(schema: Document, *, built_in: bool = False) -> Node:
+    """The node a schema stands for; a reference without facts of its own shares the node of its type."""
+    reference = schema.get("$ref")
+    if reference is None:
+        return Node(schema, built_in=built_in)
+    own = {key: value for key, value in schema.items() if key not in _OWN and key != "$ref"}
+    if own:
+        return Node(builtin.schema(reference) | own, name=reference, built_in=True)
+    if reference not in _SHARED:
+        _SHARED[reference] = Node(builtin.schema(reference), name=reference, built_in=True)
+    return _SHARED[reference]
+
+
+def metadata_of(own: Document) -> Node:
+    """Object metadata; a custom resource may narrow it (a pattern for the name) but never widen or drop it."""
+    if not own.get("properties"):
+        return node_of({"$ref": "meta.v1.ObjectMeta"})
+    standard = builtin.schema("meta.v1.ObjectMeta")
+    declared = standard["properties"]
+    narrowed = {name: declared.get(name, {}) | schema for name, schema in own["properties"].items()}
+    return Node(standard | {"properties": declared | narrowed}, name="meta.v1.ObjectMeta", built_in=True)
+
+
+STRING = Node({"type": "string"})
+# Where nothing is declared, types are deduced: maps are granular, lists are atomic. Upstream: structured-merge-diff.
+DEDUCED = Node({"x-kubernetes-preserve-unknown-fields": True})

@@ -1,0 +1,294 @@
+"""The one pass over a document: unknown fields dropped, defaults filled in, every value checked.
+
+A walk never changes what it is given: it returns the same object where nothing changed, and shares what did not.
+Walks are compiled per node on first use. Custom resources are judged as apiextensions judges them (complaints are
+collected); built-in kinds as Go decodes them (the first value of a wrong type makes the document malformed).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from allaboard.api.quantity import BadQuantity, canonical
+from allaboard.schema.checks import Check, checks_of, is_plain, type_check, type_name
+from allaboard.schema.findings import DUPLICATE, MapKey, Path, Run, dotted, shown, steps
+from allaboard.schema.nodes import ANY, LIST, MAP, Node
+
+Walk = Callable[[Any, Path, Run], Any]
+_ABSENT = object()
+
+
+def walk_of(node: Node) -> Walk:
+    """The compiled walk of a node."""
+    if node.walk is None:
+        makers = {MAP: _map_walk, LIST: _list_walk}
+        # Set before it is complete: a schema that contains itself finds it here.
+        node.walk = _later(node)
+        node.walk = makers.get(node.shape, _leaf_walk)(node)
+    found: Walk = node.walk
+    return found
+
+
+def _later(node: Node) -> Walk:
+    return lambda value, path, run: node.walk(value, path, run)
+
+
+def _as_is(value: Any, path: Path, run: Run) -> Any:
+    return value
+
+
+def _leaf_walk(node: Node) -> Walk:
+    if node.builtin and not node.schema.get("pattern"):
+        return _go_leaf(node)
+    check_type, checks = type_check(node), checks_of(node, walk_of)
+    if not checks and not check_type:
+        return _as_is
+
+    def walk(value: Any, path: Path, run: Run) -> Any:
+        if value is None and node.nullable:
+            return value
+        if check_type:
+            check_type(value, path, run)
+        if value is not None:
+            for check in checks:
+                check(value, path, run)
+        # A whole number is printed without a point, however it was sent.
+        return int(value) if type(value) is float and value.is_integer() and abs(value) < 2**53 else value
+
+    return walk
+
+
+def _go_leaf(node: Node) -> Walk:
+    """A scalar of a built-in type, as Go decodes it."""
+    form, kind = node.schema.get("format", ""), node.type
+    if form == "quantity":
+        return _quantity
+    if not kind:
+        return _as_is
+    accepted = {"int-or-string": ("string", "integer"), "number": ("number", "integer")}.get(kind, (kind,))
+    wanted = {"string": "string", "boolean": "bool", "number": "float64", "integer": form or "int64"}.get(kind, kind)
+    limit = 2**31 if form == "int32" else 2**63
+
+    def walk(value: Any, path: Path, run: Run) -> Any:
+        found = type_name(value)
+        if found in accepted and not (found == "integer" and not -limit <= value < limit):
+            return value
+        if found != "null":
+            run.malformed.append(_go_complaint(value, path, wanted))
+        return value
+
+    return walk
+
+
+def _quantity(value: Any, path: Path, run: Run) -> Any:
+    try:
+        return canonical(value)
+    except BadQuantity as problem:
+        run.malformed.append(str(problem))
+        return value
+
+
+def _go_complaint(value: Any, path: Path, wanted: str) -> str:
+    """What Go says of a value that does not fit; the name of the struct is put in by the struct's own walk."""
+    found = {"boolean": "bool", "integer": "number", "number": "number"}.get(type_name(value), type_name(value))
+    exact = f" {shown(value)}" if found == "number" and wanted.startswith("int") else ""
+    names = ".".join(step for step in steps(path) if isinstance(step, str) and not isinstance(step, MapKey))
+    return f"json: cannot unmarshal {found}{exact} into Go struct field {{}}.{names} of type {wanted}"
+
+
+def _map_walk(node: Node) -> Walk:
+    visit = _struct_visit(node) if node.fields or node.values is None else _free_visit(node)
+    check_type, checks = type_check(node), checks_of(node, walk_of)
+    required = () if node.builtin else tuple(node.schema.get("required") or ())
+    if node.embedded and not node.schema.get("x-aboard-root"):
+        required = tuple(dict.fromkeys((*required, "apiVersion", "kind")))
+
+    def walk(value: Any, path: Path, run: Run) -> Any:
+        if type(value) is not dict:
+            return _not_a_container(node, check_type, value, path, run)
+        found = visit(value, path, run)
+        for name in required:
+            if name not in found:
+                run.missing(path, name)
+        for check in checks:
+            check(found, path, run)
+        return found
+
+    return walk
+
+
+def _not_a_container(node: Node, check_type: Check | None, value: Any, path: Path, run: Run) -> Any:
+    if value is None and (node.nullable or node.builtin):
+        return value
+    if node.builtin:
+        run.malformed.append(_go_complaint(value, path, _go_name(node)))
+    elif check_type:
+        check_type(value, path, run)
+    return value
+
+
+def _go_name(node: Node) -> str:
+    """The Go type of a container: `v1.PodSpec`, `[]v1.Container`, `map[string]string`."""
+    if node.name:
+        return ".".join(node.name.split(".")[-2:])
+    if node.shape == LIST:
+        return f"[]{_go_name(node.items)}"
+    if node.shape == MAP:
+        return f"map[string]{_go_name(node.values) if node.values else 'interface {}'}"
+    return "bool" if node.type == "boolean" else str(node.schema.get("format") or node.type)
+
+
+class _Walks(dict[str, Walk]):
+    """The walks of a struct's fields, compiled when a document first has the field."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        self.node = node
+
+    def __missing__(self, name: str) -> Walk:
+        child = self.node.fields.get(name)
+        if child is not None:
+            self[name] = found = _or_absent(child)
+            return found
+        if self.node.values is None:
+            return _unknown
+        walk = walk_of(self.node.values)
+        return lambda value, path, run: walk(value, path and (path[0], MapKey(name)), run)
+
+
+def _unknown(value: Any, path: Path, run: Run) -> Any:
+    run.unknown.append(dotted(path))
+    return _ABSENT
+
+
+def _or_absent(node: Node) -> Walk:
+    """A field's walk: null stands for absence unless the schema says otherwise, and Go forgets empty lists and maps."""
+    walk = walk_of(node)
+    forgets_empty = node.builtin and (node.shape == LIST or (node.shape == MAP and not node.fields and not node.name))
+
+    def custom(value: Any, path: Path, run: Run) -> Any:
+        return _ABSENT if value is None and not node.nullable else walk(value, path, run)
+
+    def go(value: Any, path: Path, run: Run) -> Any:
+        return _ABSENT if value is None or value in ([], {}) else walk(value, path, run)
+
+    return go if forgets_empty else walk if node.nullable else custom
+
+
+def _struct_visit(node: Node) -> Walk:
+    """Walk of declared fields, and of free keys beside them where a schema has both."""
+    plain = {name: found for name, child in node.fields.items() if (found := is_plain(child)) is not None}
+    walks, defaults, go = _Walks(node), _defaults_of(node), node.builtin
+    struct = node.name.rpartition(".")[2]
+
+    def visit(value: dict[str, Any], path: Path, run: Run) -> dict[str, Any]:
+        out = value
+        for name, item in value.items():
+            if plain.get(name) is type(item):
+                continue
+            new = walks[name](item, (path, name), run)
+            if new is not item:
+                out = dict(value) if out is value else out
+                if new is _ABSENT:
+                    del out[name]
+                else:
+                    out[name] = new
+        for name, default in defaults.items():
+            if name not in out:
+                out = dict(value) if out is value else out
+                out[name] = default
+        if go and run.malformed:
+            run.malformed[:] = [words.replace("{}", struct) for words in run.malformed]
+        return out
+
+    return visit
+
+
+def _free_visit(node: Node) -> Walk:
+    """Walk of a map whose keys are free: one schema for every value."""
+    assert node.values is not None
+    plain, walk, nullable = is_plain(node.values), walk_of(node.values), node.values.nullable
+    if walk is _as_is:
+        return _as_is
+    drops_null, default = not nullable, node.values.schema.get("default")
+
+    def visit(value: dict[str, Any], path: Path, run: Run) -> dict[str, Any]:
+        out = value
+        for name, item in value.items():
+            if type(item) is plain:
+                continue
+            if item is None and drops_null:
+                new = _ABSENT if default is None else default
+            else:
+                new = walk(item, (path, MapKey(name)), run)
+            if new is not item:
+                out = dict(value) if out is value else out
+                if new is _ABSENT:
+                    del out[name]
+                else:
+                    out[name] = new
+        return out
+
+    return visit
+
+
+def _defaults_of(node: Node) -> dict[str, Any]:
+    """What absent fields become; a default that is an object has its own defaults filled in."""
+    declared = node.schema.get("properties") or {}
+    found = {name: schema["default"] for name, schema in declared.items() if schema.get("default") is not None}
+    return {
+        name: walk_of(node.fields[name])(value, None, Run()) if isinstance(value, dict | list) else value
+        for name, value in found.items()
+    }
+
+
+def _list_walk(node: Node) -> Walk:
+    items, go = node.items, node.builtin
+    plain, walk = is_plain(items), walk_of(items)
+    check_type, checks = type_check(node), checks_of(node, walk_of)
+    unique = None if go or node.list_type == "atomic" else _uniqueness(node)
+    default = items.schema.get("default") if not go and not items.nullable else None
+
+    def visit(value: list[Any], path: Path, run: Run) -> list[Any]:
+        out = value
+        for index, item in enumerate(value):
+            if type(item) is plain:
+                continue
+            new = default if item is None and default is not None else walk(item, (path, index), run)
+            if new is not item:
+                out = list(value) if out is value else out
+                out[index] = new
+        return out
+
+    def whole(value: Any, path: Path, run: Run) -> Any:
+        if type(value) is not list:
+            return _not_a_container(node, check_type, value, path, run)
+        found = value if walk is _as_is and items.shape == ANY else visit(value, path, run)
+        for check in checks:
+            check(found, path, run)
+        if unique:
+            unique(found, path, run)
+        return found
+
+    return whole
+
+
+def _uniqueness(node: Node) -> Check:
+    """No two items of a set are equal, no two items of a keyed list share their keys."""
+    keys = sorted(node.keys)
+
+    def identity(item: Any) -> Any:
+        return {key: item[key] for key in keys if key in item} if keys and isinstance(item, dict) else item
+
+    def check(value: list[Any], path: Path, run: Run) -> None:
+        if len(value) < 2:
+            return
+        seen: set[str] = set()
+        for index, item in enumerate(value):
+            text = shown(identity(item))
+            if text in seen:
+                run.add(DUPLICATE, (path, index), f"Duplicate value: {text}")
+            seen.add(text)
+
+    return check

@@ -1,0 +1,49 @@
+"""Loading a job with everything that belongs to it."""
+
+from __future__ import annotations
+
+from allaboard.api import labels
+from allaboard.api.documents import Document, Documents, Key
+from allaboard.api.errors import NotFound
+from allaboard.api.kinds import POD, POD_GROUP, TRAIN_JOB
+from allaboard.api.meta import labels_of, name_of, namespace_of, owners_of
+from allaboard.kube.client import Reader, Select
+from allaboard.sdk.jobs import Job
+
+
+async def read_job(reader: Reader, key: Key) -> Job:
+    """One TrainJob, its pods and its gangs; where there is none, the names that do exist."""
+    document = await reader.get(TRAIN_JOB, key)
+    if document is None:
+        others = [name_of(other) for other in await reader.list(TRAIN_JOB, Select(key.namespace))]
+        has = f'namespace "{key.namespace}" has: {", ".join(others[:8])}' if others else "there are no trainjobs"
+        raise NotFound(f'trainjob "{key.name}" not found; {has}')
+    pods = await reader.list(POD, Select(key.namespace, labels=f"{labels.JOBSET_NAME}={key.name}"))
+    groups = await reader.list(POD_GROUP, Select(key.namespace))
+    return Job(document, pods, _gangs_of(document, groups, pods))
+
+
+async def read_jobs(reader: Reader, namespace: str) -> list[Job]:
+    """Every TrainJob of a namespace (all for ""), oldest first, with three reads in all."""
+    documents = await reader.list(TRAIN_JOB, Select(namespace))
+    pods = await reader.list(POD, Select(namespace))
+    groups = await reader.list(POD_GROUP, Select(namespace))
+    of_job: dict[Key, Documents] = {}
+    for pod in pods:
+        of_job.setdefault(Key(namespace_of(pod), labels_of(pod).get(labels.JOBSET_NAME, "")), []).append(pod)
+    found = []
+    for document in sorted(documents, key=lambda d: (d["metadata"]["creationTimestamp"], name_of(d))):
+        mine = of_job.get(Key(namespace_of(document), name_of(document)), [])
+        found.append(Job(document, mine, _gangs_of(document, groups, mine)))
+    return found
+
+
+def _gangs_of(job: Document, groups: Documents, pods: Documents) -> Documents:
+    """Gangs are owned by the job or by something it owns; its pods name them."""
+    named = {pod["metadata"].get("annotations", {}).get(labels.POD_GROUP) for pod in pods}
+    return [
+        group
+        for group in groups
+        if namespace_of(group) == namespace_of(job)
+        and (name_of(group) in named or any(owner.get("name") == name_of(job) for owner in owners_of(group)))
+    ]

@@ -1,0 +1,133 @@
+"""The controller of TrainJobs: loads what a pass needs to know and hands it to `decide`."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Callable, Iterable
+
+from allaboard.api import kinds
+from allaboard.api.documents import Document, Key
+from allaboard.api.errors import ApiError
+from allaboard.api.kinds import Kind
+from allaboard.api.labels import JOBSET_NAME
+from allaboard.api.meta import labels_of, namespace_of
+from allaboard.kube.client import Reader
+from allaboard.kube.clock import Clock
+from allaboard.kube.controller import Watch, controller_key, own_key
+from allaboard.kube.plan import NOTHING, Create, Event, Plan
+from allaboard.training import lifecycle
+from allaboard.training.facts import Facts, Settings
+from allaboard.training.framework import OURS, Framework
+from allaboard.training.job import TrainJob
+from allaboard.training.plugins import coscheduling, flux, mpi, progress, volcano
+from allaboard.training.status import failures, first_failure
+
+MANAGER = "trainer"
+EVENT_SOURCE = "trainer-trainjob-controller"
+
+
+def of_failed_pod(pod: Document) -> Iterable[Key]:
+    """A pod that ended badly wakes its TrainJob, which has the JobSet's name."""
+    name = labels_of(pod).get(JOBSET_NAME)
+    return (Key(namespace_of(pod), name),) if name and any(failures(pod)) else ()
+
+
+class TrainJobController:
+    """Load the facts and decide. It has no way to write."""
+
+    name = MANAGER
+    watches = (
+        Watch(kinds.TRAIN_JOB, own_key),
+        Watch(kinds.JOB_SET, controller_key(kinds.TRAIN_JOB)),
+        Watch(kinds.CONFIG_MAP, controller_key(kinds.TRAIN_JOB)),
+        Watch(kinds.SECRET, controller_key(kinds.TRAIN_JOB)),
+        Watch(kinds.POD_GROUP_COSCHEDULING, controller_key(kinds.TRAIN_JOB)),
+        Watch(kinds.POD_GROUP_VOLCANO, controller_key(kinds.TRAIN_JOB)),
+        Watch(kinds.POD, of_failed_pod),
+    )
+
+    def __init__(
+        self,
+        reader: Reader,
+        clock: Clock,
+        settings: Settings = Settings(),  # noqa: B008 - frozen
+        framework: Framework = OURS,
+        entropy: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        self.reader, self.clock, self.settings = reader, clock, settings
+        self.framework, self.entropy = framework, entropy
+        # Pods go away with a restart, so what ended badly is remembered until it stands in the status.
+        self._failures: dict[Key, Document] = {}
+
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+        """Hear of every change before its keys are due."""
+        if kind is not kinds.POD or new is None:
+            return
+        for key in of_failed_pod(new):
+            if first := first_failure(self._failures.get(key), *failures(new)):
+                self._failures[key] = first
+
+    async def reconcile(self, key: Key) -> Plan:
+        document = await self.reader.get(kinds.TRAIN_JOB, key)
+        if document is None:
+            self._failures.pop(key, None)
+            return NOTHING
+        world = await self._load(TrainJob(document))
+        return lifecycle.decide(world, self.framework, self.clock.now())
+
+    async def _load(self, job: TrainJob) -> lifecycle.World:
+        snapshot = await self.reader.get(kinds.CONFIG_MAP, Key(job.namespace, job.snapshot_name))
+        live = None if snapshot or job.finished else await self._runtime(job)
+        existing = await self._existing(job)
+        job_set = existing.get((kinds.JOB_SET, job.name))
+        classes = await self._priority_classes(live) if live else {}
+        facts = Facts(existing, self.settings, await self._authority(), self.entropy)
+        failure = self._failures.get(job.key)
+        return lifecycle.World(job, job_set, snapshot, live, failure, facts, lambda _kind, key: classes.get(key.name))
+
+    async def _runtime(self, job: TrainJob) -> Document | None:
+        if not job.runtime.is_supported:
+            return None
+        if job.runtime.kind == kinds.TRAINING_RUNTIME.kind:
+            return await self.reader.get(kinds.TRAINING_RUNTIME, Key(job.namespace, job.runtime.name))
+        return await self.reader.get(kinds.CLUSTER_TRAINING_RUNTIME, Key("", job.runtime.name))
+
+    async def _existing(self, job: TrainJob) -> dict[tuple[Kind, str], Document]:
+        """Which of the objects a job may need are there already."""
+        wanted = (
+            (kinds.JOB_SET, job.name),
+            (kinds.SECRET, job.name + mpi.SECRET_SUFFIX),
+            (kinds.SECRET, job.name + flux.CURVE_SUFFIX),
+            (coscheduling.KIND, job.name),
+            (volcano.KIND, job.name),
+        )
+        found = {}
+        for kind, name in wanted:
+            if document := await self.reader.get(kind, Key(job.namespace, name)):
+                found[kind, name] = document
+        return found
+
+    async def _authority(self) -> str | None:
+        """The certificate pods trust when they report."""
+        if progress.GATE not in self.settings.gates:
+            return None
+        secret = await self.reader.get(kinds.SECRET, Key(self.settings.namespace, self.settings.secret))
+        text = ((secret or {}).get("data") or {}).get("ca.crt")
+        return base64.b64decode(text).decode() if text else None
+
+    async def _priority_classes(self, runtime: Document) -> dict[str, Document]:
+        found = {}
+        for name in lifecycle.runtime_priorities(runtime):
+            if document := await self.reader.get(kinds.PRIORITY_CLASS, Key("", name)):
+                found[name] = document
+        return found
+
+    def refused(self, write: Create, error: ApiError) -> Iterable[Event]:
+        """What to say when the server does not take what we made."""
+        owner = next(iter(write.document["metadata"].get("ownerReferences") or []), None)
+        if owner is None:
+            return ()
+        metadata = {"name": owner["name"], "namespace": namespace_of(write.document), "uid": owner["uid"]}
+        job = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": metadata}
+        return (lifecycle.complaint(job, error.message),)

@@ -1,0 +1,1 @@
+"""Runners of the recorded behaviour of the real systems."""

@@ -1,0 +1,381 @@
+"""Writes the facts of the built-in kinds we serve: names, types, list keys, wire numbers; no prose.
+
+Usage: python tools/generate_builtin.py
+
+It asks the ordinary go client for the modules named in MODULES, reads the OpenAPI and discovery documents and the
+.proto files inside them, and writes compact JSON into src/allaboard/schema/builtin:
+
+    <package>.json        {"types": {Type: schema}}   schemas in OpenAPI's words, references as "core.v1.Container"
+    <package>.wire.json   {Type: {number: [json name, type, mode]}}   mode: "", "repeated", "map" or "inline"
+    resources.json        what discovery says about every served resource and its subresources
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+VERSION = "v1.35.0"
+STAGING = VERSION.replace("v1.", "v0.", 1)
+MODULES = {
+    "k8s.io/kubernetes": VERSION,
+    "k8s.io/api": STAGING,
+    "k8s.io/apimachinery": STAGING,
+    "k8s.io/apiextensions-apiserver": STAGING,
+}
+TARGET = Path(__file__).parent.parent / "src" / "allaboard" / "schema" / "builtin"
+
+# Group and version -> the resources we serve; everything else in the documents is left out.
+SERVED = {
+    "v1": "bindings configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes "
+    "pods resourcequotas secrets serviceaccounts services",
+    "admissionregistration.k8s.io/v1": "mutatingwebhookconfigurations validatingwebhookconfigurations",
+    "apiextensions.k8s.io/v1": "customresourcedefinitions",
+    "authentication.k8s.io/v1": "selfsubjectreviews tokenreviews",
+    "authorization.k8s.io/v1": "localsubjectaccessreviews selfsubjectaccessreviews selfsubjectrulesreviews "
+    "subjectaccessreviews",
+    "batch/v1": "cronjobs jobs",
+    "coordination.k8s.io/v1": "leases",
+    "discovery.k8s.io/v1": "endpointslices",
+    "events.k8s.io/v1": "events",
+    "node.k8s.io/v1": "runtimeclasses",
+    "rbac.authorization.k8s.io/v1": "clusterrolebindings clusterroles rolebindings roles",
+    "scheduling.k8s.io/v1": "priorityclasses",
+    "storage.k8s.io/v1": "storageclasses",
+}
+# Types that no served resource refers to, yet travel: bodies and answers of subresources and of every request.
+EXTRA = {
+    "meta.v1.DeleteOptions",
+    "meta.v1.Status",
+    "meta.v1.APIGroup",
+    "meta.v1.APIGroupList",
+    "meta.v1.APIResourceList",
+    "meta.v1.APIVersions",
+    "meta.v1.Patch",
+    "meta.v1.WatchEvent",
+    "core.v1.Binding",
+    "policy.v1.Eviction",
+    "autoscaling.v1.Scale",
+    "authentication.v1.TokenRequest",
+}
+PREFIXES = {
+    "io.k8s.api.": "",
+    "io.k8s.apimachinery.pkg.apis.": "",
+    "io.k8s.apimachinery.pkg.": "",
+    "io.k8s.apiextensions-apiserver.pkg.apis.": "",
+}
+# Types whose value is a scalar of its own kind; the compiler knows them by format.
+SCALARS = {
+    "api.resource.Quantity": {"x-kubernetes-int-or-string": True, "format": "quantity"},
+    "util.intstr.IntOrString": {"x-kubernetes-int-or-string": True, "format": "int-or-string"},
+    "meta.v1.FieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "runtime.RawExtension": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+    "apiextensions.v1.JSON": {"x-kubernetes-preserve-unknown-fields": True},
+    "apiextensions.v1.JSONSchemaPropsOrArray": {"x-kubernetes-preserve-unknown-fields": True},
+    "apiextensions.v1.JSONSchemaPropsOrBool": {"x-kubernetes-preserve-unknown-fields": True},
+    "apiextensions.v1.JSONSchemaPropsOrStringArray": {"x-kubernetes-preserve-unknown-fields": True},
+}
+KEPT = {
+    "type",
+    "format",
+    "required",
+    "default",
+    "enum",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-map-type",
+    "x-kubernetes-patch-strategy",
+    "x-kubernetes-patch-merge-key",
+    "x-kubernetes-group-version-kind",
+}
+Json = dict[str, Any]
+
+
+def main() -> None:
+    folders = {module: fetch(module, version) for module, version in MODULES.items()}
+    api = folders["k8s.io/kubernetes"] / "api"
+    schemas = load_schemas(api / "openapi-spec" / "v3")
+    resources = load_resources(api / "discovery")
+    types = reachable(schemas, roots(schemas, resources))
+    mark_omitted(types, [folders[module] for module in list(MODULES)[1:]])
+    for stale in TARGET.glob("*.json"):
+        stale.unlink()
+    write_types(types)
+    write_wire(types, [folders[module] for module in list(MODULES)[1:]])
+    write("resources.json", resources)
+
+
+def fetch(module: str, version: str) -> Path:
+    done = subprocess.run(
+        ["go", "mod", "download", "-json", f"{module}@{version}"], check=True, capture_output=True, text=True
+    )
+    return Path(json.loads(done.stdout)["Dir"])
+
+
+# Schemas
+
+
+def load_schemas(folder: Path) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for path in sorted(folder.glob("*.json")):
+        found |= json.loads(path.read_text()).get("components", {}).get("schemas", {})
+    return {short(name): compact(short(name), schema) for name, schema in found.items()}
+
+
+def short(name: str) -> str:
+    """`io.k8s.api.core.v1.Container` and `#/components/schemas/…` both become `core.v1.Container`."""
+    name = name.rpartition("/")[2]
+    prefix = next((prefix for prefix in PREFIXES if name.startswith(prefix)), "")
+    return PREFIXES.get(prefix, "") + name.removeprefix(prefix)
+
+
+def compact(name: str, schema: Json) -> Json:
+    return SCALARS.get(name) or slim(schema)
+
+
+def slim(schema: Json) -> Json:
+    """The schema without prose; `allOf: [{$ref}]` is a plain reference."""
+    kept = {key: value for key, value in schema.items() if key in KEPT}
+    reference = schema.get("$ref") or next((part["$ref"] for part in schema.get("allOf", [])), None)
+    if reference:
+        kept["$ref"] = short(reference)
+    if "properties" in schema:
+        kept["properties"] = {key: slim(value) for key, value in schema["properties"].items()}
+    for part in ("items", "additionalProperties"):
+        if isinstance(schema.get(part), dict):
+            # An element's default only restates Go's zero value.
+            kept[part] = {key: value for key, value in slim(schema[part]).items() if key != "default"}
+    return kept
+
+
+def roots(schemas: dict[str, Json], resources: list[Json]) -> set[str]:
+    """The types of the served kinds and their lists, by group, version and kind."""
+    by_kind = {}
+    for name, schema in schemas.items():
+        for gvk in schema.get("x-kubernetes-group-version-kind", ()):
+            by_kind.setdefault((gvk["group"], gvk["version"], gvk["kind"]), name)
+    wanted = {(r["group"], r["version"], r["kind"]) for r in resources}
+    wanted |= {(s["group"], s["version"], s["kind"]) for r in resources for s in r["subresources"]}
+    wanted |= {(group, version, kind + "List") for group, version, kind in wanted}
+    return {by_kind[gvk] for gvk in wanted if gvk in by_kind} | EXTRA
+
+
+def reachable(schemas: dict[str, Json], wanted: set[str]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    while wanted:
+        name = wanted.pop()
+        found[name] = trim_kinds(name, schemas[name])
+        wanted |= set(references(schemas[name])) - found.keys()
+    return found
+
+
+def trim_kinds(name: str, schema: Json) -> Json:
+    """Options belong to every group there is; only their own entry is kept."""
+    gvks = schema.get("x-kubernetes-group-version-kind", [])
+    if len(gvks) > 1:
+        schema = schema | {"x-kubernetes-group-version-kind": [gvk for gvk in gvks if not gvk["group"]][:1]}
+    return schema
+
+
+def references(schema: Any) -> list[str]:
+    if isinstance(schema, list):
+        return [name for item in schema for name in references(item)]
+    if not isinstance(schema, dict):
+        return []
+    here = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
+    return here + [name for value in schema.values() for name in references(value)]
+
+
+# Go's habits
+
+
+STRUCT = re.compile(r"^type (\w+) struct \{")
+MEMBER = re.compile(r'^\s+(?:(\w+)\s+)?(\S+)\s+`json:"([^",]*)([^"]*)"')
+
+
+def mark_omitted(types: dict[str, Json], folders: list[Path]) -> None:
+    """`x-omit-empty` on fields that Go leaves out when empty ("", 0, false, no items); a pointer's zero is kept.
+
+    `x-null` on lists and maps that Go prints as null when absent.
+    """
+    members = {name: member for folder in folders for name, member in read_structs(folder).items()}
+    for name, schema in types.items():
+        for field, (kind, options) in inlined(name, members).items():
+            target = schema.get("properties", {}).get(field)
+            if target is None or kind.startswith("*"):
+                continue
+            if "omitempty" in options and ("$ref" not in target or is_scalar(types[target["$ref"]])):
+                target["x-omit-empty"] = True
+            elif "omitempty" not in options and kind.startswith(("[]", "map[")):
+                target["x-null"] = True
+
+
+def is_scalar(schema: Json) -> bool:
+    return "properties" not in schema
+
+
+def read_structs(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
+    """Type -> JSON field -> (Go type, tag options), of every versioned package."""
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for path in sorted(folder.rglob("types*.go")):
+        package = path.parent.relative_to(folder).as_posix().replace("/", ".")
+        here = short(f"io.k8s.{folder.name.partition('@')[0]}.{package}.x").removesuffix(".x")
+        fields: dict[str, tuple[str, str]] = {}
+        for line in path.read_text().splitlines():
+            if opened := STRUCT.match(line):
+                fields = found.setdefault(f"{here}.{opened.group(1)}", {})
+            elif member := MEMBER.match(line):
+                _, kind, name, options = member.groups()
+                fields[name or f"inline:{kind}"] = (kind, options)
+    return found
+
+
+def inlined(name: str, members: dict[str, dict[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:
+    """The fields of a struct with those of the structs it embeds."""
+    found: dict[str, tuple[str, str]] = {}
+    for field, (kind, options) in members.get(name, {}).items():
+        if field.startswith("inline:"):
+            found |= inlined(f"{name.rpartition('.')[0]}.{kind}", members)
+        else:
+            found[field] = (kind, options)
+    return found
+
+
+def write_types(types: dict[str, Json]) -> None:
+    packages: dict[str, Json] = {}
+    for name in sorted(types):
+        package, _, type_name = name.rpartition(".")
+        packages.setdefault(package, {})[type_name] = types[name]
+    for package, members in packages.items():
+        write(f"{package}.json", members)
+
+
+def write(name: str, content: Any) -> None:
+    text = json.dumps(content, separators=(",", ":"), sort_keys=True)
+    # One type per line: a new version shows up as a readable difference.
+    text = re.sub(r'(?<=[}\]]),(?="[A-Z0-9]\w*":\{)', ",\n", text) if isinstance(content, dict) else text
+    (TARGET / name).write_text(text + "\n")
+
+
+# What discovery says
+
+
+def load_resources(folder: Path) -> list[Json]:
+    found = []
+    for group_version, wanted in SERVED.items():
+        group, _, version = group_version.rpartition("/")
+        name = f"apis__{group}__{version}.json" if group else f"api__{version}.json"
+        entries = json.loads((folder / name).read_text())["resources"]
+        for entry in entries:
+            if entry["name"] in wanted.split():
+                subresources = [sub for sub in entries if sub["name"].startswith(entry["name"] + "/")]
+                found.append(resource(group, version, entry, subresources))
+    return found
+
+
+def resource(group: str, version: str, entry: Json, subresources: list[Json]) -> Json:
+    return {
+        "group": group,
+        "version": version,
+        "kind": entry["kind"],
+        "plural": entry["name"],
+        "singular": entry["singularName"],
+        "namespaced": entry["namespaced"],
+        "verbs": entry["verbs"],
+        "short": entry.get("shortNames", []),
+        "categories": entry.get("categories", []),
+        "subresources": [
+            {
+                "name": sub["name"].partition("/")[2],
+                "group": sub.get("group", group),
+                "version": sub.get("version", version),
+                "kind": sub["kind"],
+                "verbs": sub["verbs"],
+            }
+            for sub in subresources
+        ],
+    }
+
+
+# The wire
+
+
+FIELD = re.compile(r"^(optional|repeated|required)?\s*(map<\s*\w+\s*,\s*[\w.]+\s*>|[\w.]+)\s+(\w+)\s*=\s*(\d+)")
+SCALAR_TYPES = {"string", "bytes", "bool", "int32", "int64", "uint32", "uint64", "double", "float"}
+
+
+def write_wire(types: dict[str, Json], folders: list[Path]) -> None:
+    messages: dict[str, dict[str, list[Any]]] = {}
+    for folder in folders:
+        for path in sorted(folder.rglob("generated.proto")):
+            messages |= read_proto(path.read_text())
+    packages: dict[str, Json] = {}
+    for name in sorted(closure(messages, set(types))):
+        package, _, type_name = name.rpartition(".")
+        fields = messages[name]
+        known = types.get(name, {}).get("properties")
+        packages.setdefault(package, {})[type_name] = {n: settle(f, known) for n, f in fields.items()}
+    for package, members in packages.items():
+        write(f"{package}.wire.json", members)
+
+
+def closure(messages: dict[str, Any], wanted: set[str]) -> set[str]:
+    """Embedded Go structs are messages of their own on the wire though no schema names them."""
+    found: set[str] = set()
+    wanted = {name for name in wanted if name in messages} | {"runtime.Unknown", "runtime.TypeMeta"}
+    while wanted:
+        name = wanted.pop()
+        found.add(name)
+        wanted |= {f[1] for f in messages[name].values() if f[1] in messages} - found
+    return found
+
+
+def read_proto(text: str) -> dict[str, dict[str, list[Any]]]:
+    package = re.findall(r"^package ([\w.]+);", text, re.M)[0]
+    here = from_proto(package + ".x").removesuffix(".x")
+    found: dict[str, dict[str, list[Any]]] = {}
+    fields: dict[str, list[Any]] = {}
+    for line in map(str.strip, text.splitlines()):
+        if opened := re.match(r"message (\w+) \{", line):
+            fields = found.setdefault(f"{here}.{opened.group(1)}", {})
+        elif field := FIELD.match(line):
+            label, kind, name, number = field.groups()
+            fields[number] = [name, *wire_type(here, kind, label or "")]
+    return found
+
+
+def from_proto(name: str) -> str:
+    return short("io.k8s." + name.removeprefix("k8s.io.").replace("apiextensions_apiserver", "apiextensions-apiserver"))
+
+
+def wire_type(package: str, kind: str, label: str) -> tuple[str, str]:
+    if kind.startswith("map<"):
+        return wire_type(package, kind[4:-1].partition(",")[2].strip(), "")[0], "map"
+    mode = "repeated" if label == "repeated" else ""
+    if kind in SCALAR_TYPES:
+        return kind, mode
+    if kind.startswith("."):
+        return from_proto(kind[1:]), mode
+    return f"{package}.{kind}", mode
+
+
+def settle(field: list[Any], known: Json | None) -> list[Any]:
+    """JSON's name for the field; a message that JSON does not name is an embedded struct, its fields stand inline."""
+    name, kind, mode = field
+    spellings = {plain(spelling): spelling for spelling in known or ()}
+    if known is None or name in known:
+        return field
+    if plain(name) in spellings:
+        return [spellings[plain(name)], kind, mode]
+    return [name, kind, "inline"] if kind not in SCALAR_TYPES else field
+
+
+def plain(name: str) -> str:
+    return re.sub(r"\W", "", name).lower()
+
+
+if __name__ == "__main__":
+    main()
