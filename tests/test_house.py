@@ -27,10 +27,10 @@ MAY_IMPORT = {
     "initializers": set(),
 }
 EDGES = {
-    "server", "watch", "sqlite", "http", "webhook", "informer", "queue", "controller", "loop", "clock",
-    "hands", "kubeconfig", "agent", "sandbox", "processes", "leader", "progress", "certificates",
+    "server", "watch", "streams", "sqlite", "http", "webhook", "informer", "queue", "controller", "loop", "clock",
+    "hands", "kubeconfig", "agent", "world", "keeper", "sandbox", "processes", "leader", "progress", "certificates",
     "zygote", "inits", "syscalls", "netlink", "volumes", "logs", "probing", "resolver", "machine", "cgroups", "levels",
-    "environments",
+    "environments", "provision", "tenants",
 }  # fmt: skip
 DOORS = {"cli", "sdk", "dashboard", "initializers", "testing", "main"}
 WORLDLY = {"asyncio", "os", "random", "socket", "subprocess", "time"}

@@ -205,12 +205,20 @@ def mark_omitted(types: dict[str, Json], folders: list[Path]) -> None:
     for name, schema in types.items():
         for field, (kind, options) in inlined(name, members).items():
             target = schema.get("properties", {}).get(field)
-            if target is None or kind.startswith("*"):
-                continue
-            if "omitempty" in options and ("$ref" not in target or is_scalar(types[target["$ref"]])):
-                target["x-omit-empty"] = True
-            elif "omitempty" not in options and kind.startswith(("[]", "map[")):
-                target["x-null"] = True
+            if target is not None and not kind.startswith("*"):
+                target |= habit(kind, options, is_struct="$ref" in target and not is_scalar(types[target["$ref"]]))
+
+
+def habit(kind: str, options: str, *, is_struct: bool) -> Json:
+    """What Go does with a field that is not a pointer when it is empty."""
+    if kind.rpartition(".")[2] in ("Time", "MicroTime"):
+        # A time is a struct: omitempty does not omit it.
+        return {"x-omit-empty": True} if "omitzero" in options else {"x-null": True}
+    if kind == "resource.Quantity":
+        return {"default": "0"}
+    if "omitempty" in options:
+        return {} if is_struct else {"x-omit-empty": True}
+    return {"x-null": True} if kind.startswith(("[]", "map[")) else {}
 
 
 def is_scalar(schema: Json) -> bool:

@@ -33,4 +33,6 @@ def test_a_long_message_is_cut_where_the_api_would_refuse_it():
 
 def test_an_event_about_a_cluster_object_lives_in_default():
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "uid": "2"}}
-    assert Recorder("x", lambda: "x").write(Event(node, "Ready", "m"), NOW).document["metadata"]["namespace"] == "default"
+    assert (
+        Recorder("x", lambda: "x").write(Event(node, "Ready", "m"), NOW).document["metadata"]["namespace"] == "default"
+    )

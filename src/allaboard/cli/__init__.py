@@ -5,10 +5,20 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from types import ModuleType
 
 import click
 
-from allaboard.api.errors import AboardError, ApiError, Conflict, Forbidden, Invalid, NotFound, Unauthorized, Unavailable
+from allaboard.api.errors import (
+    AboardError,
+    ApiError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Unauthorized,
+    Unavailable,
+)
 
 # Every command and what it does; its file has the same name.
 COMMANDS = {
@@ -50,7 +60,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS and name not in HIDDEN:
             return None
-        command: click.Command = importlib.import_module(f"allaboard.cli.{name}").command
+        command: click.Command = load(f"allaboard.cli.{name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -67,9 +77,13 @@ class Commands(click.Group):
             raise click.UsageError(f'no command "{args[0]}"{close}', ctx) from error
 
 
+def load(module: str) -> ModuleType:
+    """A module by name, on first use: what a command does not need does not slow it down."""
+    return importlib.import_module(module)
+
+
 def _nearest(word: str) -> str:
-    difflib = importlib.import_module("difflib")
-    close = difflib.get_close_matches(word, COMMANDS, n=1)
+    close = load("difflib").get_close_matches(word, COMMANDS, n=1)
     return f'; did you mean "{close[0]}"?' if close else "; `aboard --help` lists them"
 
 

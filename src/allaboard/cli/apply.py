@@ -9,10 +9,9 @@ import click
 from allaboard.api.documents import replace
 from allaboard.api.errors import ApiError, BadRequest, Conflict, Invalid
 from allaboard.api.meta import name_of, namespace_of, revision_of
-from allaboard.cli import manifests, session, words
+from allaboard.cli import load, manifests, session, words
 from allaboard.cli.manifests import Manifest
 from allaboard.cli.session import Session
-from allaboard.main import nearest_field
 
 MANAGER = "aboard"
 
@@ -54,7 +53,8 @@ def explained(error: ApiError, manifest: Manifest) -> ApiError:
     """A refusal with the place in the file and, for a misspelt field, the nearest right name."""
     unknown = re.findall(r'unknown field "([^"]+)"', error.message)
     if isinstance(error, BadRequest) and unknown:
-        lines = [f'{manifest.where(f)}: unknown field "{f}"{nearest_field(manifest.document, f)}' for f in unknown]
+        nearest = load("allaboard.main").nearest_field  # the schemas of every kind: only when something is misspelt
+        lines = [f'{manifest.where(f)}: unknown field "{f}"{nearest(manifest.document, f)}' for f in unknown]
         return Invalid("\n       ".join(lines))
     if isinstance(error, Conflict):
         return Conflict(f"{manifest.where()}: {error.message}; --force-conflicts takes the fields over")

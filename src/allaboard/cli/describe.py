@@ -53,7 +53,9 @@ def _about(document: Document) -> None:
     conditions = dig(document, "status", "conditions", default=[])
     if conditions:
         click.echo("Conditions:")
-        rows = [[f"  {c.get('type')}", c.get("status", ""), c.get("reason", ""), c.get("message", "")] for c in conditions]
+        rows = [
+            [f"  {c.get('type')}", c.get("status", ""), c.get("reason", ""), c.get("message", "")] for c in conditions
+        ]
         screen.table(("  TYPE", "STATUS", "REASON", "MESSAGE"), rows)
 
 
@@ -87,7 +89,13 @@ async def _events(open_session: Session, kind: Kind, document: Document) -> None
     click.echo("Events:")
     events.sort(key=lambda event: event.get("lastTimestamp") or event.get("eventTime") or "")
     rows = [
-        [f"  {e.get('type', '')}", e.get("reason", ""), e.get("lastTimestamp") or "", f"x{e.get('count', 1)}", e.get("message", "")]
+        [
+            f"  {e.get('type', '')}",
+            e.get("reason", ""),
+            e.get("lastTimestamp") or "",
+            f"x{e.get('count', 1)}",
+            e.get("message", ""),
+        ]
         for e in events
     ]
     screen.table(("  TYPE", "REASON", "LAST", "COUNT", "MESSAGE"), rows)

@@ -8,7 +8,9 @@ from allaboard.cli import planes, screen
 from allaboard.sdk.home import Home
 
 
-@click.command("down", help="Stop the plane and the processes of its jobs; what it knows stays for the next `aboard up`.")
+@click.command(
+    "down", help="Stop the plane and the processes of its jobs; what it knows stays for the next `aboard up`."
+)
 def command() -> None:
     home = Home.default()
     running = home.running()

@@ -39,7 +39,9 @@ class Screen:
             self.bar.start()
         return self
 
-    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None) -> None:
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
+    ) -> None:
         if self.live:
             self.bar.stop()
 
@@ -114,7 +116,8 @@ async def verdict(client: RemoteClient, job: Job | None, key: Key) -> int:
     if failure is None:
         screen.say(f"  {job.reason}")
         return 1
-    screen.say(f"  first failure   rank {failure.rank.removeprefix('r')}  ({failure.pod} on {failure.node})  exit {failure.code}")
+    rank = failure.rank.removeprefix("r")
+    screen.say(f"  first failure   rank {rank}  ({failure.pod} on {failure.node})  exit {failure.code}")
     for line in await last_lines(client, key.namespace, failure.pod, SHOWN_LINES):
         screen.say(f"    {line}")
     screen.say(f"  full logs       aboard logs {key.name} --rank all")

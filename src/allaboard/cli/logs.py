@@ -56,7 +56,9 @@ async def _ranks(open_session: Session, name: str, which: str, options: dict[str
     job = await read_job(open_session.client, open_session.key(TRAIN_JOB, name))
     chosen = choose(job.ranks, which)
     if not chosen:
-        raise NotFound(f'job "{name}" has no rank "{which}"; it has: {", ".join(r.word for r in job.ranks) or "no pods"}')
+        raise NotFound(
+            f'job "{name}" has no rank "{which}"; it has: {", ".join(r.word for r in job.ranks) or "no pods"}'
+        )
     width = max(len(rank.word) for rank in chosen)
     reading = [_print(open_session.client, rank, width, options, follow=follow) for rank in chosen]
     if follow:

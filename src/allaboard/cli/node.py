@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from allaboard.main import run_node
+from allaboard.cli import load
 
 
 @click.command("node", hidden=True, help="Run the pods bound to nodes of this machine.")
 @click.option("--settings", required=True, help="A JSON file with the agent's settings, written by `serve`.")
 def command(settings: str) -> None:
-    run_node(Path(settings))
+    load("allaboard.main").run_node(Path(settings))

@@ -61,7 +61,9 @@ def stop(running: Running) -> None:
         except ProcessLookupError:
             return
         except PermissionError as error:
-            raise PlaneError(f"the plane (process {running.pid}) belongs to another user; stop it as that user") from error
+            raise PlaneError(
+                f"the plane (process {running.pid}) belongs to another user; stop it as that user"
+            ) from error
         if _is_gone(running.pid, STOP_PATIENCE):
             return
     raise PlaneError(f"the plane (process {running.pid}) does not end")

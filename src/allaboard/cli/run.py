@@ -24,7 +24,9 @@ from allaboard.sdk.home import Home, Running
 HELLO_RESOURCES = {"cpu": "250m", "memory": "128Mi"}
 
 
-@click.command("run", help="Train FILE.py (or job.yaml, or the built-in `hello`) and follow it; the exit code is the job's.")
+@click.command(
+    "run", help="Train FILE.py (or job.yaml, or the built-in `hello`) and follow it; the exit code is the job's."
+)
 @click.argument("what")
 @click.argument("args", nargs=-1)
 @click.option("--name", default="", help="What to call the job (default: from the file).")
@@ -37,7 +39,7 @@ HELLO_RESOURCES = {"cpu": "250m", "memory": "128Mi"}
 @click.option("--detach", is_flag=True, help="Do not follow: the job goes on by itself.")
 @click.option("--delete-on-interrupt", is_flag=True, help="Ctrl-C deletes the job instead of leaving it.")
 @click.pass_context
-def command(ctx: click.Context, what: str, detach: bool, delete_on_interrupt: bool, **options: object) -> None:
+def command(ctx: click.Context, /, what: str, detach: bool, delete_on_interrupt: bool, **options: object) -> None:
     ours = _ensure_plane(ctx)
     try:
         code = session.run(ctx, lambda s: _run(s, _manifest(what, s.namespace, options), detach, delete_on_interrupt))
@@ -141,7 +143,9 @@ async def _followed(open_session: Session, key: Key, delete_on_interrupt: bool) 
             await open_session.client.delete(TRAIN_JOB, key, propagation="Foreground")
             screen.bad(f"{key.name} deleted")
         else:
-            screen.say(f"\ndetached from {key.name}: it goes on; `aboard logs {key.name} -f` or `aboard delete tj {key.name}`")
+            screen.say(
+                f"\ndetached from {key.name}: it goes on; `aboard logs {key.name} -f` or `aboard delete tj {key.name}`"
+            )
         return 130
     finally:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import click
 
-from allaboard.main import Settings, names, run_plane
+from allaboard.cli import load
 from allaboard.sdk.home import Home
 
 Command = TypeVar("Command", bound=Callable[..., None])
@@ -17,9 +17,15 @@ Command = TypeVar("Command", bound=Callable[..., None])
 def plane_options(command: Command) -> Command:
     """What `up` and `serve` both let one choose."""
     options = (
-        click.option("--nodes", type=click.IntRange(0), default=1, show_default=True, help="Virtual nodes; 0 runs no pods."),
-        click.option("--fake-gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs to pretend per node."),
-        click.option("--durability", type=click.Choice(["full", "normal", "memory"]), default="full", show_default=True),
+        click.option(
+            "--nodes", type=click.IntRange(0), default=1, show_default=True, help="Virtual nodes; 0 runs no pods."
+        ),
+        click.option(
+            "--fake-gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs to pretend per node."
+        ),
+        click.option(
+            "--durability", type=click.Choice(["full", "normal", "memory"]), default="full", show_default=True
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -31,14 +37,14 @@ def plane_options(command: Command) -> Command:
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--port", type=int, default=7443, show_default=True)
 @plane_options
-@click.option("--controllers", default=None, help=f"Which run: {', '.join(names.CONTROLLERS)} (default: all).")
-@click.option("--admission", default=None, help=f"Which admission hooks ask: {', '.join(names.ADMISSION)} (default: all).")
+@click.option("--controllers", default=None, help="Which run, by name; empty runs none (default: all).")
+@click.option("--admission", default=None, help="Which admission hooks ask, by name (default: all).")
 @click.option("--feature-gates", default="", help="Name=true,Name=false …")
-@click.option("--tokens", default="", help="A file of bearer tokens: token,user,uid,\"group,group\" lines.")
+@click.option("--tokens", default="", help='A file of bearer tokens: token,user,uid,"group,group" lines.')
 @click.option("--auth", type=click.Choice(["rbac", "allow"]), default="allow", show_default=True)
 @click.option("--plain", is_flag=True, help="http without TLS, on loopback only.")
 @click.option("--verbose", is_flag=True, help="Say what every controller does.")
 def command(**options: object) -> None:
     home = str(options.pop("home"))
-    settings = Settings.read(Home(Path(home)) if home else Home.default(), options)
-    run_plane(settings)
+    main = load("allaboard.main")  # every room: only when a plane is really started
+    main.run_plane(main.Settings.read(Home(Path(home)) if home else Home.default(), options))

@@ -38,7 +38,12 @@ def explain(job: Job, now: datetime) -> list[str]:
     match job.phase:
         case "Pending":
             reason = job.reason or "the scheduler has not looked at it yet"
-            return [f"{job.name} waits: {reason}", f"  gang     {gang}; all start together or none", f"  queue    {job.queue}", f"  waiting  {age}"]
+            return [
+                f"{job.name} waits: {reason}",
+                f"  gang     {gang}; all start together or none",
+                f"  queue    {job.queue}",
+                f"  waiting  {age}",
+            ]
         case "Suspended":
             return [f"{job.name} is suspended: `aboard resume {job.name}` lets it go on"]
         case "Failed":
@@ -46,8 +51,11 @@ def explain(job: Job, now: datetime) -> list[str]:
             if failure is None:
                 return [f"{job.name} failed after {age}: {job.reason}"]
             place = f"{failure.pod} on {failure.node}"
-            return [f"{job.name} failed after {age}: rank {failure.rank} ended first with exit code {failure.code} ({place})"]
+            first = f"rank {failure.rank} ended first with exit code {failure.code} ({place})"
+            return [f"{job.name} failed after {age}: {first}"]
         case "Complete":
             return [f"{job.name} is complete: it took {age}"]
     progress = "" if job.progress is None else f", {job.progress} % done"
-    return [f"{job.name} is {job.phase.lower()} on {', '.join(job.nodes) or 'no node yet'} since {age}{progress}; {gang}"]
+    return [
+        f"{job.name} is {job.phase.lower()} on {', '.join(job.nodes) or 'no node yet'} since {age}{progress}; {gang}"
+    ]

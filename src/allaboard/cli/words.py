@@ -75,8 +75,6 @@ async def _discovered(client: RemoteClient) -> dict[str, Kind]:
         for entry in listing.get("resources") or []:
             if "/" not in entry["name"]:
                 short = tuple(entry.get("shortNames") or ())
-                kind = Kind(
-                    group["name"], version["version"], entry["kind"], entry["name"], entry["namespaced"], short
-                )
+                kind = Kind(group["name"], version["version"], entry["kind"], entry["name"], entry["namespaced"], short)
                 found |= {word: kind for word in words_of(kind) if word not in found}
     return found

@@ -1,9 +1,16 @@
-"""Who is asking, and what they may do: users, tokens and roles."""
+"""Who is asking, and what they may do: users, and roles as RBAC reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
+
+from allaboard.api import kinds
+from allaboard.api.documents import Document, Documents, Key
+from allaboard.api.errors import Forbidden
+from allaboard.api.kinds import Kind
+from allaboard.api.selectors import from_document
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +22,178 @@ class User:
     uid: str = ""
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    def document(self) -> Document:
+        """The user as reviews and webhooks are shown it."""
+        info: Document = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
+        info |= {"extra": {name: list(values) for name, values in self.extra.items()}}
+        return {name: value for name, value in info.items() if value}
+
 
 MASTERS = "system:masters"
 AUTHENTICATED = "system:authenticated"
 SYSTEM = User("system:apiserver", (MASTERS, AUTHENTICATED))
+ACCOUNT = "system:serviceaccount:"
+# Paths everyone who is known may read. Upstream: roles system:discovery and system:public-info-viewer.
+PUBLIC = (
+    "/api",
+    "/apis",
+    "/openapi",
+    "/version",
+    "/healthz",
+    "/livez",
+    "/readyz",
+    "/.well-known/openid-configuration",
+    "/openid/v1/jwks",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What somebody wants to do: a verb on a resource, or on a path that is none."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+    @property
+    def full_resource(self) -> str:
+        return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
+
+
+class View(Protocol):
+    """Where roles and bindings are read."""
+
+    def get(self, kind: Kind, key: Key) -> Document | None: ...
+
+    def list(self, kind: Kind, namespace: str = "") -> Documents: ...
+
+
+class Allow:
+    """Mode `allow`: whoever is known may do everything."""
+
+    def allows(self, user: User, wanted: Attributes) -> bool:
+        return True
+
+    def rules_for(self, user: User, namespace: str) -> Documents:
+        return [
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+            {"nonResourceURLs": ["*"], "verbs": ["*"]},
+        ]
+
+
+class Rbac:
+    """Mode `rbac`: roles, bound to users, groups and service accounts."""
+
+    def __init__(self, view: View) -> None:
+        self.view = view
+
+    def allows(self, user: User, wanted: Attributes) -> bool:
+        if MASTERS in user.groups:
+            return True
+        if wanted.path and wanted.verb == "get" and AUTHENTICATED in user.groups and _is_public(wanted.path):
+            return True
+        if _reviews_itself(user, wanted):
+            return True
+        return any(covers(rule, wanted) for rule in self.rules_for(user, wanted.namespace))
+
+    def rules_for(self, user: User, namespace: str) -> Documents:
+        """Every rule that holds for a user in a namespace."""
+        if MASTERS in user.groups:
+            return Allow().rules_for(user, namespace)
+        return list(self._rules(user, namespace))
+
+    def _rules(self, user: User, namespace: str) -> Iterator[Document]:
+        for binding in self.view.list(kinds.CLUSTER_ROLE_BINDING):
+            if _binds(binding, user, ""):
+                yield from self._role(binding["roleRef"], "")
+        if not namespace:
+            return
+        for binding in self.view.list(kinds.ROLE_BINDING, namespace):
+            if _binds(binding, user, namespace):
+                yield from self._role(binding["roleRef"], namespace)
+
+    def _role(self, reference: Document, namespace: str) -> Iterable[Document]:
+        if reference.get("kind") == "Role":
+            role = self.view.get(kinds.ROLE, Key(namespace, reference["name"]))
+        else:
+            role = self.view.get(kinds.CLUSTER_ROLE, Key("", reference["name"]))
+        if role is None:
+            return []
+        return aggregated(role, self.view) if role.get("aggregationRule") else role.get("rules") or []
+
+
+def aggregated(role: Document, view: View) -> Documents:
+    """The rules of a role that is the sum of others, by their labels."""
+    selectors = [from_document(each) for each in role["aggregationRule"].get("clusterRoleSelectors") or ()]
+    parts = sorted(view.list(kinds.CLUSTER_ROLE), key=lambda part: str(part["metadata"]["name"]))
+    chosen = [part for part in parts if part is not role and any(s.matches_document(part) for s in selectors)]
+    return [rule for part in chosen for rule in part.get("rules") or ()]
+
+
+def _is_public(path: str) -> bool:
+    return any(path == known or path.startswith(f"{known}/") for known in PUBLIC)
+
+
+def _reviews_itself(user: User, wanted: Attributes) -> bool:
+    """Upstream: system:basic-user lets everyone ask about themselves."""
+    return wanted.verb == "create" and AUTHENTICATED in user.groups and wanted.resource.startswith("selfsubject")
+
+
+def _binds(binding: Document, user: User, namespace: str) -> bool:
+    return any(_is_subject(subject, user, namespace) for subject in binding.get("subjects") or ())
+
+
+def _is_subject(subject: Document, user: User, namespace: str) -> bool:
+    match subject.get("kind"):
+        case "User":
+            return user.name == subject.get("name")
+        case "Group":
+            return subject.get("name") in user.groups
+        case "ServiceAccount":
+            return user.name == f"{ACCOUNT}{subject.get('namespace') or namespace}:{subject.get('name')}"
+    return False
+
+
+def covers(rule: Document, wanted: Attributes) -> bool:
+    """Whether a policy rule allows what is wanted."""
+    if not _has(rule.get("verbs"), wanted.verb):
+        return False
+    if wanted.path:
+        return any(_path_matches(url, wanted.path) for url in rule.get("nonResourceURLs") or ())
+    if not _has(rule.get("apiGroups"), wanted.group) or not _resource_matches(rule.get("resources") or (), wanted):
+        return False
+    names = rule.get("resourceNames") or ()
+    return not names or wanted.name in names
+
+
+def _has(values: Iterable[str] | None, value: str) -> bool:
+    return any(each in ("*", value) for each in values or ())
+
+
+def _resource_matches(resources: Iterable[str], wanted: Attributes) -> bool:
+    full = wanted.full_resource
+    parts = {"*", full} | ({f"*/{wanted.subresource}"} if wanted.subresource else set())
+    return any(resource in parts for resource in resources)
+
+
+def _path_matches(url: str, path: str) -> bool:
+    return url in ("*", path) or (url.endswith("*") and path.startswith(url[:-1]))
+
+
+def forbidden(user: User, wanted: Attributes) -> Forbidden:
+    """Who may not do what, in Kubernetes' words."""
+    if wanted.path:
+        return Forbidden(f'forbidden: User "{user.name}" cannot {wanted.verb} path "{wanted.path}"', details={})
+    title = f"{wanted.resource}.{wanted.group}" if wanted.group else wanted.resource
+    where = f'in the namespace "{wanted.namespace}"' if wanted.namespace else "at the cluster scope"
+    subject = f'{title} "{wanted.name}"' if wanted.name else title
+    what = f'cannot {wanted.verb} resource "{wanted.full_resource}" in API group "{wanted.group}" {where}'
+    details = {"name": wanted.name, "group": wanted.group, "kind": wanted.resource}
+    return Forbidden(
+        f'{subject} is forbidden: User "{user.name}" {what}',
+        details={name: value for name, value in details.items() if value},
+    )

@@ -53,7 +53,9 @@ def negotiate(accept: str) -> Form:
         if media.lower() not in ("", "*/*", "application/*", JSON, YAML, "application/yml"):
             continue
         shape = named.get("as", "")
-        if shape and (shape not in _FORMS or named.get("g") != "meta.k8s.io" or named.get("v") not in ("v1", "v1beta1")):
+        if shape and (
+            shape not in _FORMS or named.get("g") != "meta.k8s.io" or named.get("v") not in ("v1", "v1beta1")
+        ):
             refused = NotAcceptable(f"only the following media types are accepted: {JSON}, {YAML}, {PROTOBUF}")
             continue
         return Form(YAML if "ya" in media else JSON, shape, named.get("v", "v1"))
@@ -93,7 +95,7 @@ class Shaper:
         self.store, self.rules, self.form, self.now = store, rules, form, now
         self.include = include or "Metadata"
         if form.shape == "Table" and self.include not in ("Metadata", "Object", "None"):
-            words = f'Invalid value: "{include}": must be \'Metadata\', \'Object\', \'None\', or empty'
+            words = f"Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
             raise BadRequest(f"Unable to convert to Table as requested: includeObject: {words}")
 
     def one(self, item: Item, code: int = 200) -> Answer:
@@ -112,6 +114,17 @@ class Shaper:
             return self._table([document], headers=headers)
         return {**metadata_only(document), "apiVersion": f"meta.k8s.io/{self.form.version}"}
 
+    def bookmark(self, revision: int, annotations: Document, *, headers: bool) -> Document:
+        """An object that says nothing but how far a watch has come."""
+        metadata: Document = {"resourceVersion": str(revision)} | ({"annotations": annotations} if annotations else {})
+        kind = self.rules.kind
+        empty: Document = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        if self.form.shape == "Table":
+            return self._table([empty], headers=headers)
+        if self.form.shape:
+            return {**metadata_only(empty), "apiVersion": f"meta.k8s.io/{self.form.version}"}
+        return empty if self.rules.custom else self.rules.structure.default(empty)
+
     def _table(self, documents: Sequence[Document], *, headers: bool = True) -> Document:
         body = table(self.rules, documents, self.now, include=self.include, headers=headers)
         return {**body, "apiVersion": f"meta.k8s.io/{self.form.version}"}
@@ -125,7 +138,11 @@ class Shaper:
             body = self._table(documents)
         else:
             parts = [metadata_only(document) for document in documents]
-            body = {"kind": "PartialObjectMetadataList", "items": parts, "apiVersion": f"meta.k8s.io/{self.form.version}"}
+            body = {
+                "kind": "PartialObjectMetadataList",
+                "items": parts,
+                "apiVersion": f"meta.k8s.io/{self.form.version}",
+            }
         return written(self.form, {**body, "metadata": {**body.get("metadata", {}), **self._list_meta(page)}})
 
     def _list_meta(self, page: Page) -> Document:

@@ -104,7 +104,7 @@ def _twice(node: yaml.Node, path: str) -> Iterator[str]:
         for key, value in node.value:
             here = f"{path}.{key.value}" if path else str(key.value)
             if key.value in seen:
-                yield f"line {key.start_mark.line + 1}: key \"{key.value}\" already set in map"
+                yield f'line {key.start_mark.line + 1}: key "{key.value}" already set in map'
             seen.add(key.value)
             yield from _twice(value, here)
     elif isinstance(node, yaml.SequenceNode):

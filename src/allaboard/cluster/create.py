@@ -21,9 +21,7 @@ TRIES = 8  # Upstream: how often a generated name may turn out to be taken
 LONGEST_PREFIX = 58
 
 
-async def create(
-    cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()
-) -> Item:
+async def create(cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Item:
     """Store a new document; the answer is what was stored."""
     document = accept(place.rules, check_kind(place.rules, placed(place, document)), ask, duplicates)
     if document["metadata"].get("resourceVersion"):

@@ -70,9 +70,14 @@ def check(place: Place, wish: Wish, old: Document) -> None:
 
 
 def _precondition(place: Place, why: str) -> Conflict:
-    again = "The object might have been deleted and then recreated"
-    again = again if "UID" in why else "The object might have been modified"
-    return refusals.conflict(place.rules.kind, place.key.name, f"Precondition failed: {why}{again}")
+    """Upstream names the kind here, not the resource."""
+    again = "been deleted and then recreated" if "UID" in why else "been modified"
+    kind = place.rules.kind
+    details = {"name": place.key.name} | ({"group": kind.group} if kind.group else {}) | {"kind": kind.kind}
+    words = (
+        f'Operation cannot be fulfilled on {place.rules.title} "{place.key.name}": {why}The object might have {again}'
+    )
+    return Conflict(words, details=details)
 
 
 def steps(cluster: Cluster, place: Place, before: Item, wish: Wish, ask: Ask) -> tuple[Happening, ...]:
@@ -149,4 +154,3 @@ async def delete_collection(cluster: Cluster, place: Place, keys: list[Key], wis
         if cluster.latest(place._replace(key=key)) is not None:
             outcomes.append(await delete(cluster, place._replace(key=key), wish, ask))
     return outcomes
-

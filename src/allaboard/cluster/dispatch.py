@@ -77,7 +77,9 @@ class Dispatcher:
 
     def _check_number(self, revision: str) -> None:
         if not revision.isdecimal():
-            words = f'resourceVersion: Invalid value: "{revision}": strconv.ParseUint: parsing "{revision}": invalid syntax'
+            words = (
+                f'resourceVersion: Invalid value: "{revision}": strconv.ParseUint: parsing "{revision}": invalid syntax'
+            )
             raise refusals.bare(500, words)
         if int(revision) > self.cluster.store.committed:
             raise refusals.from_the_future(int(revision), self.cluster.store.committed)
@@ -88,7 +90,9 @@ class Dispatcher:
         if wanted.start and wanted.revision not in ("", "0"):
             raise BadRequest("specifying resource version is not allowed when using continue")
         if wanted.revision and not wanted.revision.isdecimal():
-            words = f'Invalid value: "{wanted.revision}": strconv.ParseUint: parsing "{wanted.revision}": invalid syntax'
+            words = (
+                f'Invalid value: "{wanted.revision}": strconv.ParseUint: parsing "{wanted.revision}": invalid syntax'
+            )
             raise BadRequest(f"invalid resource version: resourceVersion: {words}")
         if wanted.revision and int(wanted.revision) > self.cluster.store.committed:
             raise refusals.from_the_future(int(wanted.revision), self.cluster.store.committed)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
 
 from allaboard.api.documents import Document, Documents, Key
 from allaboard.api.errors import NotFound
 from allaboard.api.kinds import POD, Kind
 from allaboard.api.meta import key_of, namespace_of, uid_of
+from allaboard.api.queries import EVERYTHING, Change, Listing, Select
 from allaboard.api.selectors import parse_fields, parse_labels
 from allaboard.cluster import refusals
 from allaboard.cluster.access import SYSTEM, User
@@ -27,42 +26,6 @@ from allaboard.cluster.rules import Rules
 from allaboard.cluster.update import update
 from allaboard.cluster.versions import shown
 from allaboard.cluster.watch import Watcher
-
-
-class Select(Protocol):
-    """Which documents: one namespace ("" is all), and selectors as text."""
-
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def labels(self) -> str: ...
-    @property
-    def fields(self) -> str: ...
-
-
-class _Everything(NamedTuple):
-    namespace: str = ""
-    labels: str = ""
-    fields: str = ""
-
-
-EVERYTHING = _Everything()
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One watch event and the document as it is, or last was."""
-
-    type: str
-    document: Document
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The documents of a kind at one revision."""
-
-    items: Documents
-    revision: str
 
 
 class Inside:
@@ -95,9 +58,7 @@ class Inside:
         document = self.cluster.store.document
         return Listing([shown(place.rules, document(item)) for item in page.items], str(page.revision))
 
-    async def watch(
-        self, kind: Kind, since: str, select: Select = EVERYTHING
-    ) -> AsyncIterator[Sequence[Change]]:
+    async def watch(self, kind: Kind, since: str, select: Select = EVERYTHING) -> AsyncIterator[Sequence[Change]]:
         rules, store = self._rules(kind), self.cluster.store
         table = store.table(table_of(rules))
         position = table.ring.position(int(since or 0))

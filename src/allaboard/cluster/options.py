@@ -45,7 +45,8 @@ class ListOptions:
     watch: bool = False
     timeout: int = 0
     bookmarks: bool = False
-    initial: bool = False  # sendInitialEvents
+    initial: bool = False  # sendInitialEvents: what is there first, then a bookmark that says so
+    silent: bool = False  # sendInitialEvents=false: only what happens from now on
 
 
 def read_list(rules: Rules, values: Values) -> ListOptions:
@@ -55,11 +56,14 @@ def read_list(rules: Rules, values: Values) -> ListOptions:
     start, revision = first(values, "continue"), first(values, "resourceVersion")
     match = first(values, "resourceVersionMatch")
     initial = "sendInitialEvents" in values
-    causes = _watch_causes(match, initial=initial, start=start) if watch else _list_causes(values, match, revision, start)
+    causes = (
+        _watch_causes(match, initial=initial, start=start) if watch else _list_causes(values, match, revision, start)
+    )
     if causes:
         raise refusals.options_invalid("ListOptions", causes)
     query = Query(labels, fields, limit, start, revision, match)
-    return ListOptions(query, watch, timeout, truth(values, "allowWatchBookmarks"), truth(values, "sendInitialEvents"))
+    wants = truth(values, "sendInitialEvents")
+    return ListOptions(query, watch, timeout, truth(values, "allowWatchBookmarks"), wants, initial and not wants)
 
 
 def _forbidden(words: str, field: str = "resourceVersionMatch") -> Cause:
@@ -89,24 +93,28 @@ def _list_causes(values: Values, match: str, revision: str, start: str) -> list[
 
 
 def _watch_causes(match: str, *, initial: bool, start: str) -> list[Cause]:
-    if initial:
-        causes = []
-        if match != "NotOlderThan":
-            causes.append(_forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
-        if start:
-            causes.append(_forbidden("resourceVersionMatch is forbidden when continue is provided"))
-        return causes
-    if match:
-        forbidden = _forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
-        return [forbidden, *_unsupported_match(match)]
-    return []
+    causes = []
+    if initial and match != "NotOlderThan":
+        causes.append(_forbidden("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+    if match and not initial:
+        causes.append(_forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
+    if match not in ("", "NotOlderThan"):
+        words = f'Unsupported value: "{match}": supported values: "NotOlderThan"'
+        causes.append(Cause("FieldValueNotSupported", "resourceVersionMatch", words))
+    if start:
+        causes.append(_forbidden("resourceVersionMatch is forbidden when continue is provided"))
+    return causes
 
 
 def read_selectors(rules: Rules, values: Values) -> tuple[Selector, FieldSelector]:
     labels = parse_labels(first(values, "labelSelector"))
     fields = parse_fields(first(values, "fieldSelector"))
     for path in fields.fields:
-        if path not in ("metadata.name", "metadata.namespace") and path not in rules.fields | rules.accepted:
+        if (
+            path not in ("metadata.name", "metadata.namespace")
+            and path not in rules.fields
+            and path not in rules.accepted
+        ):
             raise BadSelector(_unknown_field(rules, path))
     return labels, fields
 

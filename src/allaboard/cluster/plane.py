@@ -10,9 +10,9 @@ from allaboard.api.kinds import Kind
 from allaboard.api.meta import name_of
 from allaboard.cluster.admission import Chain, Webhooks
 from allaboard.cluster.ask import Place
+from allaboard.cluster.kinds import BUILTIN
 from allaboard.cluster.memory import Store
 from allaboard.cluster.registry import Registry, table_of
-from allaboard.cluster.kinds import BUILTIN
 from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import Happening, Item
 from allaboard.cluster.world import World

@@ -1,33 +1,34 @@
-"""What pods have beside themselves: binding to a node and eviction."""
+"""What pods have beside themselves: binding to a node, eviction, and which container a log is about."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from allaboard.api.documents import Document
-from allaboard.api.errors import BadRequest, Cause
-from allaboard.api.meta import is_leaving, stamp, with_condition
+from allaboard.api.errors import BadRequest, Cause, Conflict
+from allaboard.api.kinds import Kind
+from allaboard.api.meta import is_leaving
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.delete import Outcome, Wish, delete
-from allaboard.cluster.ownership import track
+from allaboard.cluster.kinds.pod import bound
 from allaboard.cluster.plane import Cluster
-from allaboard.cluster.update import change
+from allaboard.cluster.update import check_uid, rewrite
+
+LOG_OPTIONS = Kind("", "v1", "PodLogOptions", "")
 
 
 async def bind(cluster: Cluster, place: Place, binding: Document, ask: Ask) -> None:
-    """Give a pod its node, once."""
+    """Give a pod its node, once. Upstream: a binding is nobody's field and passes no validation of pods."""
     target, metadata = binding.get("target") or {}, binding.get("metadata") or {}
     check_binding(target)
 
     def build(pod: Document) -> Document:
-        check_bindable(place, pod, metadata, target.get("name", ""))
-        bound = bound_pod(pod, target["name"], metadata.get("annotations") or {}, stamp_of(cluster))
-        return track(place, bound, pod, ask, cluster.world.now())
+        check_uid(place, {"metadata": metadata}, pod)
+        check_bindable(place, pod)
+        return bound(pod, {"metadata": metadata, "target": target}, cluster.world.now())
 
-    await change(cluster, place, build, ask)
-
-
-def stamp_of(cluster: Cluster) -> str:
-    return stamp(cluster.world.now())
+    await rewrite(cluster, place, build, ask)
 
 
 def check_binding(target: Document) -> None:
@@ -39,54 +40,26 @@ def check_binding(target: Document) -> None:
         raise refusals.bare(500, "target.name: Required value")
 
 
-def check_bindable(place: Place, pod: Document, metadata: Document, node: str) -> None:
-    """Refuse a binding of a pod that leaves, is another's namesake, or has a node already."""
-    kind, name = place.rules.kind, place.key.name
-    if metadata.get("uid") and metadata["uid"] != pod["metadata"]["uid"]:
-        stated, found = metadata["uid"], pod["metadata"]["uid"]
-        why = f"Precondition failed: UID in precondition: {stated}, UID in object meta: {found}"
-        raise refusals.conflict(kind, name, why)
+def check_bindable(place: Place, pod: Document) -> None:
+    """Refuse a binding of a pod that leaves, waits at a gate, or has a node already."""
+    name, node = place.key.name, pod["spec"].get("nodeName")
     if is_leaving(pod):
-        raise _refused(place, f"pod {name} is being deleted, cannot be assigned to a host")
-    assigned = pod["spec"].get("nodeName")
-    if assigned:
-        raise _refused(place, f"pod {name} is already assigned to node \"{assigned}\"")
+        raise _unbindable(name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if node:
+        raise _unbindable(name, f'pod {name} is already assigned to node "{node}"')
     if pod["spec"].get("schedulingGates"):
-        raise _refused(place, f"pod {name} has non-empty .spec.schedulingGates")
+        raise _unbindable(name, f"pod {name} has non-empty .spec.schedulingGates")
 
 
-def _refused(place: Place, why: str) -> Exception:
-    error = refusals.conflict(place.rules.kind, place.key.name, why)
-    error.details = {**error.details, "kind": "pods/binding"}
-    error.message = error.message.replace('on pods "', 'on pods/binding "')
-    error.args = (error.message,)
-    return error
-
-
-def bound_pod(pod: Document, node: str, annotations: Document, now: str) -> Document:
-    """The pod with its node, and the condition that says it was scheduled."""
-    metadata = pod["metadata"]
-    if annotations:
-        metadata = {**metadata, "annotations": {**(metadata.get("annotations") or {}), **annotations}}
-    status = pod.get("status") or {}
-    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-    others = [each for each in status.get("conditions") or [] if each.get("type") != "PodScheduled"]
-    conditions = [*others, scheduled]
-    return {
-        **pod,
-        "metadata": metadata,
-        "spec": {**pod["spec"], "nodeName": node},
-        "status": {**status, "conditions": conditions},
-    }
+def _unbindable(name: str, why: str) -> Conflict:
+    return refusals.conflict(Kind("", "v1", "Binding", "pods/binding"), name, why)
 
 
 async def evict(cluster: Cluster, place: Place, eviction: Document, ask: Ask) -> Outcome:
-    """Delete a pod because it must make room; without disruption budgets nothing speaks against it."""
-    stated = (eviction.get("metadata") or {}).get("name", "")
-    if stated != place.key.name:
+    """Delete a pod because it must make room; there are no disruption budgets that could speak against it."""
+    if (eviction.get("metadata") or {}).get("name", "") != place.key.name:
         raise BadRequest("name in URL does not match name in Eviction object")
-    options = eviction.get("deleteOptions") or {}
-    wish = wish_of(options)
+    wish = wish_of(eviction.get("deleteOptions") or {})
     return await delete(cluster, place._replace(subresource=""), wish, ask)
 
 
@@ -105,4 +78,40 @@ def wish_of(options: Document) -> Wish:
     )
 
 
-__all__ = ["Cause", "bind", "evict", "wish_of", "with_condition"]
+def log_container(pod: Document, asked: str) -> str:
+    """The container a log is about; one must be named where there are several."""
+    name, spec = pod["metadata"]["name"], pod["spec"]
+    plain = [container["name"] for container in spec.get("containers") or ()]
+    initial = [container["name"] for container in spec.get("initContainers") or ()]
+    others = [container["name"] for container in spec.get("ephemeralContainers") or ()]
+    if asked:
+        if asked not in (*plain, *initial, *others):
+            raise BadRequest(f"container {asked} is not valid for pod {name}")
+        return asked
+    if len(plain) == 1 and not initial and not others:
+        return str(plain[0])
+    chosen = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container", "")
+    if chosen in plain:
+        return str(chosen)
+    words = f"a container name must be specified for pod {name}, choose one of: [{' '.join(plain)}]"
+    if initial:
+        words += f" or one of the init containers: [{' '.join(initial)}]"
+    raise BadRequest(words)
+
+
+def check_log_options(name: str, query: Mapping[str, Sequence[str]]) -> None:
+    """Refuse numbers that mean nothing."""
+    causes = []
+    for option, least, words in (
+        ("tailLines", 0, "must be greater than or equal to 0"),
+        ("limitBytes", 1, "must be greater than 0"),
+        ("sinceSeconds", 1, "must be greater than 0"),
+    ):
+        text = (query.get(option) or [""])[0]
+        if text.lstrip("-").isdecimal() and int(text) < least:
+            causes.append(Cause("FieldValueInvalid", option, f"Invalid value: {int(text)}: {words}"))
+    if "sinceSeconds" in query and "sinceTime" in query:
+        words = "Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified"
+        causes.append(Cause("FieldValueForbidden", "[]", words))
+    if causes:
+        raise refusals.invalid(LOG_OPTIONS, name, causes)

@@ -11,7 +11,7 @@ import msgspec
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import BadRequest
-from allaboard.api.selectors import FieldSelector, Selector
+from allaboard.api.selectors import EVERYTHING, FieldSelector, Selector
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Place
 from allaboard.cluster.memory import Store, Table
@@ -21,6 +21,7 @@ from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import Item
 from allaboard.cluster.versions import served, shown
 
+ANY_FIELD = FieldSelector()
 Accept = Callable[[Item], bool]
 
 
@@ -28,8 +29,8 @@ Accept = Callable[[Item], bool]
 class Query:
     """Which objects of a collection, from which revision, and how many at a time."""
 
-    labels: Selector = Selector()
-    fields: FieldSelector = FieldSelector()
+    labels: Selector = EVERYTHING
+    fields: FieldSelector = ANY_FIELD
     limit: int = 0
     start: str = ""  # a continue token
     revision: str = ""

@@ -41,7 +41,9 @@ def conflict(kind: Kind, name: str, why: str = MODIFIED) -> Conflict:
 def uid_differs(kind: Kind, place: str, wanted: str, found: str) -> Conflict:
     """A precondition on the uid failed; the store's own words are part of the answer."""
     why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-    store = f"StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+    store = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place}, ResourceVersion: 0, AdditionalErrorMsg: {why}"
+    )
     return conflict(kind, place.rpartition("/")[2], store)
 
 
@@ -88,4 +90,3 @@ def bare(code: int, message: str) -> ApiError:
     error = ApiError(message)
     error.code, error.reason = code, ""
     return error
-

@@ -40,7 +40,11 @@ def parse(path: str) -> Path | None:
     else:
         return None
     namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and len(rest) == 3 and rest[2] in _NAMESPACE_PARTS):
+    if (
+        rest[0] == "namespaces"
+        and len(rest) > 2
+        and not (group == "" and len(rest) == 3 and rest[2] in _NAMESPACE_PARTS)
+    ):
         namespace, rest = rest[1], rest[2:]
     rest = rest + [""] * (3 - len(rest))
     return Path(group, version, namespace, rest[0], rest[1], rest[2], "/".join(rest[3:]))
@@ -62,5 +66,5 @@ def place(registry: Registry, path: Path) -> Place:
     return Place(rules, Key(path.namespace, path.name), path.subresource)
 
 
-def _missing(custom: bool) -> NotFound:  # noqa: FBT001
+def _missing(custom: bool) -> NotFound:
     return NoSuchPath("404 page not found") if custom else refusals.no_resource()

@@ -114,7 +114,7 @@ class Rules:
     @cached_property
     def structure(self) -> Structure:
         """The schema, compiled when first needed."""
-        return Structure(self.schema, builtin.schema)
+        return Structure(self.schema)
 
     @cached_property
     def subresources(self) -> frozenset[str]:

@@ -24,9 +24,7 @@ TRIES = 8  # how often a write starts over because another came between
 Build = Callable[[Document], Document]
 
 
-async def update(
-    cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()
-) -> Item:
+async def update(cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Item:
     """Replace a document (PUT)."""
     rules = place.rules
     document = accept(rules, check_kind(rules, placed(place, document)), ask, duplicates)
@@ -60,11 +58,18 @@ async def change(cluster: Cluster, place: Place, build: Build, ask: Ask) -> Item
     raise refusals.conflict(place.rules.kind, place.key.name)
 
 
+async def rewrite(cluster: Cluster, place: Place, build: Build, ask: Ask) -> Item:
+    """Write what was built without asking anybody: for what the server itself does to an object."""
+    before = cluster.latest(place)
+    if before is None:
+        raise refusals.not_found(place.rules.kind, place.key.name)
+    return await _stored(cluster, place, build(cluster.store.document(before)), before, ask)
+
+
 async def drafted(cluster: Cluster, place: Place, new: Document, old: Document, ask: Ask) -> Document:
     """The document as it would be stored, admitted and valid."""
     rules = place.rules
-    prepared = rules.prepare(renewed(new, old), old, place.subresource)
-    draft = await mutated(cluster.chain, request_for(place, ask, prepared, old))
+    draft = await mutated(cluster.chain, request_for(place, ask, renewed(new, old), old))
     draft = advanced(rules, rules.prepare(draft, old, place.subresource), old)
     await permitted(cluster.chain, request_for(place, ask, draft, old), draft)
     return draft
@@ -100,7 +105,9 @@ def check_revision(place: Place, document: Document, old: Document, *, required:
         raise refusals.bare(500, f'strconv.ParseUint: parsing "{stated}": invalid syntax')
     if stated in ("", "0"):
         if required:
-            cause = Cause("FieldValueInvalid", "metadata.resourceVersion", "Invalid value: 0: must be specified for an update")
+            cause = Cause(
+                "FieldValueInvalid", "metadata.resourceVersion", "Invalid value: 0: must be specified for an update"
+            )
             raise refusals.invalid(place.rules.kind, place.key.name, [cause])
     elif stated != old["metadata"]["resourceVersion"]:
         raise refusals.conflict(place.rules.kind, place.key.name)

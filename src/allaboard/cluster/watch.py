@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import NamedTuple
 
 from allaboard.cluster.memory import Store, Table
@@ -75,7 +75,7 @@ class Watcher:
         last = {**document, "metadata": {**document["metadata"], "resourceVersion": str(revision)}}
         return Item(before.key, revision, encode(last), last)
 
-    async def batches(self) -> AsyncIterator[list[Seen]]:
+    async def batches(self) -> AsyncGenerator[list[Seen], None]:
         try:
             while True:
                 await self.ready()

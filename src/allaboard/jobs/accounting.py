@@ -64,14 +64,19 @@ def _name(account: Account, tally: Tally, member: Member, verdict: Verdict | Non
         if not known:
             account.succeeded.append(member.uid)
         return not known
-    swept_up = verdict is not None and verdict.is_failure  # a failing Job counts everyone it sends home
-    counts = has_failed(order, member) or swept_up
-    if not counts or member.uid in tally.uncounted_failed or not has_place(order, member):
+    if not _counts(order, member, verdict) or member.uid in tally.uncounted_failed or not has_place(order, member):
         return False
     if not podfailure.judge(order.spec.get("podFailurePolicy"), member.document).counts:
         return False
     account.failed.append(member.uid)
     return True
+
+
+def _counts(order: Order, member: Member, verdict: Verdict | None) -> bool:
+    """A failing Job counts everyone it sends home; a succeeding one blames nobody it does."""
+    if verdict is None:
+        return has_failed(order, member)
+    return verdict.is_failure or (has_failed(order, member) and not member.leaving)
 
 
 def remembered(order: Order, tally: Tally, account: Account) -> Document:

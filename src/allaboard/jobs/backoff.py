@@ -32,7 +32,7 @@ def noted(record: Record, succeeded: Iterable[Member], failed: Iterable[Member])
     known = {uid: moment for moment, uid in record.failures}
     for member in failed:
         known.setdefault(member.uid, finished_at(member.document))
-    kept = sorted((moment, uid) for uid, moment in known.items() if success is None or moment > success)
+    kept = sorted((moment, uid) for uid, moment in known.items() if success is None or moment >= success)
     return Record(tuple(kept[-_REMEMBERED:]), success)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import ApiError
-from allaboard.api.meta import controller_of, is_controlled_by, key_of, labels_of, name_of, namespace_of, uid_of
-from allaboard.jobs import adoption, backoff, children, job, jobset, members, names, tracking, ttl
+from allaboard.api.meta import controller_of, is_controlled_by, key_of, labels_of, name_of, namespace_of, stamp, uid_of
+from allaboard.jobs import adoption, backoff, children, job, jobset, members, names, placement, tracking, ttl
 from allaboard.jobs.draft import ACTION
 from allaboard.jobs.refusals import Refusals
 from allaboard.jobs.story import Facts
@@ -194,3 +194,23 @@ class TrackingController:
         owner = controller_of(pod)
         found = await self.reader.get(kinds.JOB, Key(key.namespace, owner["name"])) if owner else None
         return tracking.decide(pod, found)
+
+
+class PlacementController:
+    """Followers of an exclusively placed Job stay with their leader."""
+
+    name = "exclusive-placement-controller"
+    watches = (Watch(kinds.POD, placement.scheduled_leaders), Watch(kinds.NODE, nobody))
+
+    def __init__(self, reader: Reader, clock: Clock) -> None:
+        self.reader, self.clock = reader, clock
+
+    async def reconcile(self, key: Key) -> Plan:
+        leader = await self.reader.get(kinds.POD, key)
+        owner = controller_of(leader) if leader else None
+        if leader is None or owner is None:
+            return NOTHING
+        node = await self.reader.get(kinds.NODE, Key("", leader["spec"].get("nodeName", "")))
+        siblings = {"metadata": {"namespace": key.namespace, "uid": owner["uid"]}}
+        pods = await self.reader.owned(kinds.POD, siblings)
+        return placement.evict_strays(leader, pods, node, stamp(self.clock.now()))

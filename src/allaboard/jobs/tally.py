@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from allaboard.api.documents import Document
-from allaboard.api.meta import is_leaving
+from allaboard.api.meta import is_leaving, is_true
 from allaboard.jobs import indexes, podfailure
 from allaboard.jobs.members import Member, counted_failures, failures_of, finished_at, is_ready
 
@@ -131,7 +131,12 @@ def _count_indexes(tally: Tally) -> None:
     if order.per_index is None:
         return
     lost = indexes.parse(order.status.get("failedIndexes") or "", completions)
-    failed = [m for m in tally.members if m.tracked and has_place(order, m) and has_failed(order, m)]
+    decided = is_true(order.job, "FailureTarget") or is_true(order.job, "SuccessCriteriaMet")
+    failed = [
+        m
+        for m in tally.members
+        if m.tracked and has_place(order, m) and has_failed(order, m) and not (decided and m.leaving)
+    ]  # whom a decided Job sends home costs no index
     tally.failed_indexes = lost.union(m.place for m in failed if m.place is not None and _spends_index(order, m))
     _hold(tally, failed)
 

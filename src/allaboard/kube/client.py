@@ -7,12 +7,15 @@ Kubernetes API server). Errors are those of `api/errors.py` in both.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
 from allaboard.api.documents import Document, Documents, Key
 from allaboard.api.kinds import Kind
+from allaboard.api.queries import EVERYTHING as EVERYTHING
+from allaboard.api.queries import Change as Change
+from allaboard.api.queries import Listing as Listing
+from allaboard.api.queries import Select as Select
 
 
 class PatchType(StrEnum):
@@ -21,34 +24,6 @@ class PatchType(StrEnum):
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
-
-
-@dataclass(frozen=True, slots=True)
-class Select:
-    """Which documents of a kind: one namespace ("" is all), and selectors in Kubernetes' own text form."""
-
-    namespace: str = ""
-    labels: str = ""
-    fields: str = ""
-
-
-EVERYTHING = Select()
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One watch event: ADDED, MODIFIED, DELETED or BOOKMARK, and the document as it is (or last was)."""
-
-    type: str
-    document: Document
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """The documents of a kind at one revision; a watch from that revision misses nothing."""
-
-    items: Documents
-    revision: str
 
 
 class Reader(Protocol):

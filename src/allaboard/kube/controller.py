@@ -60,12 +60,14 @@ class Controller(Protocol):
     """Load the facts and decide. It is handed a `Reader` and has no way to write.
 
     Optional: `manager` names another field manager and event source than `name`; `observe(kind, old, new)` hears
-    every change before keys are due, for a controller that keeps a state of its own; `refused(create, error)`
-    gives the events to write when the server refuses to create something.
+    every change before keys are due, for a controller that keeps a state of its own; `refused(write, error)`
+    gives the events to write when the server refuses an Apply or a Create.
     """
 
-    name: str  # field manager, event source, metrics label
-    watches: tuple[Watch, ...]
+    @property
+    def name(self) -> str: ...  # field manager, event source, metrics label
+    @property
+    def watches(self) -> tuple[Watch, ...]: ...
 
     async def reconcile(self, key: Key) -> Plan: ...
 

@@ -21,11 +21,11 @@ log = logging.getLogger("allaboard")
 Group = tuple[Document, ...]
 Write = Apply | Create | Group | Update | Patch | Bind | Delete | Status
 Written = list[tuple[Kind, Document]]
-Refused = Callable[[Create, ApiError], Iterable[Event]]
+Refused = Callable[[Apply | Create, ApiError], Iterable[Event]]
 
 
-def nothing_to_say(_create: Create, _error: ApiError) -> Iterable[Event]:
-    """For a controller that has no words about refused creations."""
+def nothing_to_say(_write: Apply | Create, _error: ApiError) -> Iterable[Event]:
+    """For a controller that has no words about what the server refuses."""
     return ()
 
 
@@ -84,7 +84,11 @@ class Hands:
 
     async def _apply(self, write: Apply) -> Document:
         options = {"manager": self.manager, "subresource": write.subresource}
-        return await self.client.apply(write.kind, write.document, force=True, **options)
+        try:
+            return await self.client.apply(write.kind, write.document, force=True, **options)
+        except (Invalid, Forbidden, NotFound) as error:
+            await self._complain(write, error)
+            raise
 
     async def _update(self, write: Update) -> Document:
         options = {"manager": self.manager, "subresource": write.subresource}
@@ -96,8 +100,7 @@ class Hands:
         except AlreadyExists:
             return []
         except (Invalid, Forbidden, NotFound) as error:
-            for event in self.refused(write, error):
-                await self._say(event)
+            await self._complain(write, error)
             raise
 
     async def _patch(self, write: Patch) -> Written:
@@ -127,6 +130,10 @@ class Hands:
             return [(write.kind, await self.client.update(write.kind, write.document, **options))]
         except NotFound:
             return []
+
+    async def _complain(self, write: Apply | Create, error: ApiError) -> None:
+        for event in self.refused(write, error):
+            await self._say(event)
 
     async def _say(self, event: Event) -> None:
         """Events are a courtesy: that one cannot be written never fails a pass."""

@@ -11,6 +11,9 @@ from pathlib import Path
 from allaboard.node.facts import Patience
 from allaboard.node.profiles import Profile
 
+PODS, LOOPBACK = IPv4Network("10.88.0.0/16"), IPv4Network("127.88.0.0/16")
+DEFAULT, USUAL = Profile("default"), Patience()
+
 
 @dataclass(frozen=True, slots=True)
 class TokenAsk:
@@ -38,13 +41,13 @@ class Config:
     capacity: dict[str, str] = field(default_factory=dict)  # per node; what is missing is measured
     gpus: int = 0  # fake ones, per node
     labels: dict[str, str] = field(default_factory=dict)
-    network: IPv4Network = IPv4Network("10.88.0.0/16")
-    loopback: IPv4Network = IPv4Network("127.88.0.0/16")  # where there is no network namespace
+    network: IPv4Network = PODS
+    loopback: IPv4Network = LOOPBACK  # where there is no network namespace
     api: tuple[str, int] = ("127.0.0.1", 6443)  # where pods' calls to the API go
     token: str = ""  # what callers of this agent's own server must show; made when empty
     profiles: tuple[Profile, ...] = ()
-    default_profile: Profile = Profile("default")
-    patience: Patience = Patience()
+    default_profile: Profile = DEFAULT
+    patience: Patience = USUAL
     host_paths: tuple[str, ...] = ()  # prefixes hostPath volumes may use; "/" is everything
     claims: Path | None = None  # where persistent volumes live; below the state when None
     log_bytes: int = 50 * 2**20  # kept per container

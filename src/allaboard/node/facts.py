@@ -30,7 +30,8 @@ class Member:
 
     @property
     def grace_probe(self) -> int | None:
-        return dig(self.spec, "livenessProbe", "terminationGracePeriodSeconds")
+        seconds: int | None = dig(self.spec, "livenessProbe", "terminationGracePeriodSeconds")
+        return seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,6 +95,7 @@ def _ending(code: int, reason: str = "", message: str = "") -> Document:
 
 
 def _begin(spec: Document, directory: int, held: dict[str, int], tree: list[tuple[str, str]], level: str) -> int:
+    os.umask(0o022)
     signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
     for path in spec.get("cgroups", []):
         with open(f"{path}/cgroup.procs", "w") as file:
@@ -106,7 +107,6 @@ def _begin(spec: Document, directory: int, held: dict[str, int], tree: list[tupl
     else:
         sandbox.enter_pod(held)
         sandbox.build_root(spec, tree, rootless=os.getuid() != 0 or level != "A")
-    os.umask(0o022)
     workload = _spawn(spec, streams, level)
     write(directory, "started", {"at": time.time()})
     for descriptor in streams:

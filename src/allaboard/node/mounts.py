@@ -131,7 +131,8 @@ def _part(kind: str, spec: Document, default: int, sources: Sources, tokens: Tok
 def _config_map_content(spec: Document, sources: Sources) -> dict[str, bytes] | None:
     found = sources.config_maps.get(spec.get("name", ""))
     if found is None:
-        return _absent(spec, f'configmap "{spec.get("name", "")}" not found')
+        _allow_absence(spec, f'configmap "{spec.get("name", "")}" not found')
+        return None
     plain = {name: value.encode() for name, value in (found.get("data") or {}).items()}
     return plain | {name: decode(value) for name, value in (found.get("binaryData") or {}).items()}
 
@@ -139,11 +140,12 @@ def _config_map_content(spec: Document, sources: Sources) -> dict[str, bytes] | 
 def _secret_content(name: str, spec: Document, sources: Sources) -> dict[str, bytes] | None:
     found = sources.secrets.get(name)
     if found is None:
-        return _absent(spec, f'secret "{name}" not found')
+        _allow_absence(spec, f'secret "{name}" not found')
+        return None
     return {key: decode(value) for key, value in (found.get("data") or {}).items()}
 
 
-def _absent(spec: Document, words: str) -> None:
+def _allow_absence(spec: Document, words: str) -> None:
     if not spec.get("optional"):
         raise MissingSource(words)
 

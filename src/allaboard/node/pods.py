@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from allaboard.api.documents import Document, dig
 from allaboard.api.meta import is_leaving, moment_of
 from allaboard.kube.plan import Event
-from allaboard.node.facts import WELL, Doom, Facts, Member, Patience, Role, Run, may_restart, members, succeeded
+from allaboard.node.facts import WELL, Doom, Facts, Patience, Role, Run, may_restart, members
 from allaboard.node.status import Life, status_of
 
 # Upstream: kubelet never gives a container less than this between the polite and the final signal.
@@ -165,13 +165,3 @@ def _again(life: Life) -> datetime | None:
         if run is not None and life.is_backing_off(member, run):
             moments.append(_due(life, run))
     return min((moment for moment in moments if moment is not None and moment > life.now), default=None)
-
-
-def is_finished(pod: Document) -> bool:
-    """The pod's phase is one that never changes."""
-    return dig(pod, "status", "phase") in ("Succeeded", "Failed")
-
-
-def all_succeeded(life_members: list[Member], facts: Facts) -> bool:
-    """Every regular container ended with 0."""
-    return all(succeeded(facts.last(member.name)) for member in life_members if member.role is Role.MAIN)

@@ -121,7 +121,8 @@ class Processes:
         return record if same_process(record["pid"], record["start"]) else None
 
     def _spawn(self) -> None:
-        code = f"import sys; sys.path.insert(0, {str(levels.package_root())!r}); from allaboard.node import zygote; zygote.main()"
+        place = repr(str(levels.package_root()))
+        code = f"import sys; sys.path.insert(0, {place}); from allaboard.node import zygote; zygote.main()"
         with open(self.state / "zygote.log", "ab") as errors:
             child = subprocess.Popen(
                 [sys.executable, "-c", code, str(self.state), self.level, self.gateway],
@@ -129,7 +130,6 @@ class Processes:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 cwd="/",
-                start_new_session=True,
             )
         assert child.stdin and child.stdout
         for line in child.stdout:
@@ -183,7 +183,7 @@ class Processes:
         return answer, given
 
     async def start(self, attempt: Attempt, pod: str, spec: Document, on_start: Callable[[], None]) -> None:
-        """Write the attempt down, then let the zygote fork it; `on_start` is called when its command runs (or never)."""
+        """Write the attempt down, then let the zygote fork it; `on_start` tells that its command runs or never will."""
         attempt.place.mkdir(parents=True, exist_ok=True)
         if spec.get("stdin"):
             os.mkfifo(attempt.place / "stdin", 0o600)

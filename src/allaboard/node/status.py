@@ -133,9 +133,9 @@ def _swept(conditions: Sequence[Document], new: Document) -> Document:
     return {"reason": "", "message": ""} | new | generation
 
 
-def _condition(life: Life, type_: str, truth: bool, reason: str = "", message: str = "") -> Document:
-    found: Document = {"type": type_, "status": "True" if truth else "False"}
-    if not truth:
+def _condition(life: Life, type_: str, *, holds: bool, reason: str = "", message: str = "") -> Document:
+    found: Document = {"type": type_, "status": "True" if holds else "False"}
+    if not holds:
         found |= {"reason": reason, "message": message}
     generation = dig(life.pod, "metadata", "generation")
     return found | ({"observedGeneration": generation} if generation else {})
@@ -143,7 +143,7 @@ def _condition(life: Life, type_: str, truth: bool, reason: str = "", message: s
 
 def _sandboxed(life: Life, phase: str) -> Document:
     standing = bool(life.facts.address) and phase not in ("Succeeded", "Failed")
-    return _condition(life, "PodReadyToStartContainers", standing)
+    return _condition(life, "PodReadyToStartContainers", holds=standing)
 
 
 def _initialized(life: Life, phase: str) -> Document:
@@ -151,24 +151,25 @@ def _initialized(life: Life, phase: str) -> Document:
         member.name for member in life.members if member.role is not Role.MAIN and not life.lets_others_start(member)
     ]
     if phase == "Succeeded":
-        return _condition(life, "Initialized", True, "PodCompleted") | {"reason": "PodCompleted"}
-    return _condition(life, "Initialized", not left, "ContainersNotInitialized", _list("incomplete", left))
+        return _condition(life, "Initialized", holds=True) | {"reason": "PodCompleted"}
+    words = _list("incomplete", left)
+    return _condition(life, "Initialized", holds=not left, reason="ContainersNotInitialized", message=words)
 
 
 def _readiness(life: Life, phase: str) -> tuple[Document, Document]:
     """ContainersReady and Ready; a terminal phase makes both False in the same write."""
     if phase in ("Succeeded", "Failed"):
         reason = "PodCompleted" if phase == "Succeeded" else "PodFailed"
-        ready = _condition(life, "Ready", False, reason)
-        return _condition(life, "ContainersReady", False, reason), ready
+        ready = _condition(life, "Ready", holds=False, reason=reason)
+        return _condition(life, "ContainersReady", holds=False, reason=reason), ready
     lagging = [member.name for member in life.members if member.role is not Role.INIT and not is_ready(life, member)]
     words = _list("unready", lagging)
-    containers = _condition(life, "ContainersReady", not lagging, "ContainersNotReady", words)
+    lag = _condition(life, "ContainersReady", holds=not lagging, reason="ContainersNotReady", message=words)
     shut = [gate["conditionType"] for gate in dig(life.pod, "spec", "readinessGates", default=[]) if _shut(life, gate)]
     if not lagging and shut:
         words = f'the status of pod readiness gate "{shut[0]}" is not "True", but False'
-        return containers, _condition(life, "Ready", False, "ReadinessGatesNotReady", words)
-    return containers, _condition(life, "Ready", not lagging, "ContainersNotReady", words)
+        return lag, _condition(life, "Ready", holds=False, reason="ReadinessGatesNotReady", message=words)
+    return lag, lag | {"type": "Ready"}
 
 
 def _shut(life: Life, gate: Document) -> bool:

@@ -15,6 +15,8 @@ from allaboard.scheduling.groupers.workload import DEFAULT_QUEUE, Group, Workloa
 
 # What the labels last said: a queue set by hand on the PodGroup stands until they say something else.
 TOLD_QUEUE = f"{labels.ABOARD}queue"
+# Whom the gang's words concern: `apiVersion|kind|name|uid` of the topmost owner.
+WORKLOAD = f"{labels.ABOARD}workload"
 NOT_INHERITED = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 # Fields of a PodGroup that belong to whoever set them first.
 KEPT = ("markUnschedulable", "schedulingBackoff")
@@ -130,6 +132,8 @@ def _labels(workload: Workload, pod: Document) -> dict[str, str]:
 def _annotations(group: Group, workload: Workload, pod: Document) -> dict[str, str]:
     said = {labels.USER: annotations_of(pod)[labels.USER]} if labels.USER in annotations_of(pod) else {}
     said[labels.TOP_OWNER] = _top_owner(group.owner)
+    top = workload.chain[-1] if workload.chain else group.owner
+    said[WORKLOAD] = "|".join((top["apiVersion"], top["kind"], name_of(top), uid_of(top)))
     return said | {key: value for key, value in workload.annotations.items() if key not in NOT_INHERITED}
 
 

@@ -19,6 +19,8 @@ from allaboard.scheduling.plugins.scores import (
     ResourceType,
 )
 
+from allaboard.scheduling.plugins.topology import TopologyPlugin
+
 ACTIONS = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
 PLUGINS: Mapping[str, Callable[..., Plugin]] = {
     "predicates": Predicates,
@@ -32,6 +34,7 @@ PLUGINS: Mapping[str, Callable[..., Plugin]] = {
     "subgrouporder": SubGroupOrder,
     "taskorder": TaskOrder,
     "nominatednode": NominatedNode,
+    "topology": TopologyPlugin,
     "gpupack": GpuPack,
     "gpuspread": GpuSpread,
     "nodeplacement": NodePlacement,
@@ -50,6 +53,7 @@ class Policy:
     usage_weight: float = 1.0
     stale_grace: float = 60.0
     consolidation_victims: int = 16
+    signatures: bool = False
     exact: bool = False
 
     def packing(self) -> dict[bool, bool]:

@@ -12,6 +12,9 @@ from allaboard.scheduling.fairshare import Tree, divide_tree
 Amounts = Sequence[float]
 """cpu, memory, gpu as queues count them."""
 
+Holdings = tuple[list[list[float]], list[list[float]]]
+"""Allocated and non-preemptible amounts of every queue."""
+
 EPSILON = 1e-9
 
 
@@ -74,6 +77,13 @@ class Queues:
                 fixed[0] += cpu
                 fixed[1] += memory
                 fixed[2] += gpu
+
+    def holdings(self) -> Holdings:
+        return [list(held) for held in self.allocated], [list(held) for held in self.non_preemptible]
+
+    def restore(self, holdings: Holdings) -> None:
+        self.allocated, self.non_preemptible = holdings
+        self.stamp = [stamp + 1 for stamp in self.stamp]
 
     def request(self, row: int, amounts: Amounts, sign: float) -> None:
         """Add to what a queue and its ancestors ask for."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from allaboard import points
 from allaboard.scheduling.classes import Column, Mask, PodClass
-from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow, Member
 from allaboard.scheduling.nodes import Rows
 from allaboard.scheduling.order import GangKey, JobOrder, QueueRule
@@ -87,6 +86,10 @@ class Session:
         self.log = Committed()
         self.reasons: dict[str, Reason] = {}
         self.started: list[str] = []
+        self.stale: dict[str, float | None] = {}
+        self.deadline: float | None = None
+        self.action = ""
+        self.before = state.queues.holdings()
         self.totals = state.totals()
         state.queues.divide(self.totals, policy.usage_weight)
         self.rule = QueueRule(state.queues, self.totals)
@@ -94,8 +97,13 @@ class Session:
         self._packing = policy.packing()
         self._groups = 0
 
-    def statement(self) -> Statement:
-        return Statement(self.state, self.log)
+    def statement(self, gang: GangRow | None = None) -> Statement:
+        """A transaction, for a gang's sake."""
+        return Statement(self.state, self.log, (self.action, gang.name if gang else ""))
+
+    def wake(self, moment: float) -> None:
+        """Something could be decided otherwise at this moment, even if no event comes."""
+        self.deadline = moment if self.deadline is None else min(self.deadline, moment)
 
     # --- orders ---
 
@@ -189,6 +197,3 @@ class Session:
         """The gang holds bound pods for the first time since it last held none."""
         gang.last_start = self.now
         self.started.append(gang.name)
-
-    def status_of(self, task: str) -> Status:
-        return self.state.status[self.state.task_row[task]]

@@ -17,7 +17,7 @@ from allaboard.scheduling.classes import FIXED, GPU, PodClass, demand_key
 from allaboard.scheduling.facts import Claim, Demand, Gang, Node, Queue, Status, Task, Topology, World
 from allaboard.scheduling.gangs import IS_ALLOCATED, IS_USED, GangRow, Members
 from allaboard.scheduling.nodes import Nodes, resources_of
-from allaboard.scheduling.queues import Queues
+from allaboard.scheduling.queues import Holdings, Queues
 
 NOWHERE = -1
 _Named = TypeVar("_Named", Node, Queue, Topology, Claim)
@@ -224,6 +224,57 @@ class State:
             self.queues.request(gang.queue, amounts, sign)
         elif status == Status.PENDING:
             self.queues.request(gang.queue, self.klass[row].asked_quota(self.nodes.smallest_memory), sign)
+
+    def settle(self, origin: dict[int, Status], holdings: Holdings) -> None:
+        """A cycle ends: promises are taken back, and what is bound or leaving is counted as a fact."""
+        self.queues.restore(holdings)
+        for row, before in origin.items():
+            self._land(row, before)
+            gang, now = self.members[row].gang, self.status[row]
+            if now != before:
+                self._recount(gang, row, before, now)
+            self.virtual[row] = False
+        self.version += 1
+
+    def _land(self, row: int, before: Status) -> None:
+        """Where a touched task really stands: on the place it is leaving, on the one it is bound to, or nowhere."""
+        status, klass = self.status[row], self.klass[row]
+        if status == Status.PIPELINED:
+            self.nodes.vacate(self.node[row], klass, status, self.groups[row])
+            places = self.ghosts.pop(row, [])
+            self._mark(row, Status.PENDING, NOWHERE, ())
+            if places:
+                node, status, groups = places[0]
+                self._mark(row, status, node, groups)
+            for node, status, groups in places[1:]:
+                self.nodes.vacate(node, klass, status, groups)
+        if self.status[row] == Status.RELEASING and before == Status.PENDING:
+            self.nodes.vacate(self.node[row], klass, Status.RELEASING, self.groups[row])
+            self._mark(row, Status.PENDING, NOWHERE, ())
+
+    def _mark(self, row: int, status: Status, node: int, groups: tuple[str, ...]) -> None:
+        count = self.members[row].count
+        count[self.status[row]] -= 1
+        count[status] += 1
+        self.status[row], self.node[row], self.groups[row] = status, node, groups
+
+    def _recount(self, gang: GangRow, row: int, before: Status, now: Status) -> None:
+        """The same sums that `_count` keeps, for a task that went from one status to another."""
+        if gang.queue < 0:
+            return
+        asked = self.klass[row].asked_quota(self.nodes.smallest_memory)
+        for status, sign in ((before, -1.0), (now, 1.0)):
+            if IS_ALLOCATED[status]:
+                held = self.accepted(row)
+                self.queues.count(gang.queue, held, sign, preemptible=gang.preemptible)
+                self.queues.request(gang.queue, held, sign)
+            elif status == Status.PENDING:
+                self.queues.request(gang.queue, asked, sign)
+
+    def name(self, row: int) -> str:
+        task = self.task[row]
+        assert task is not None
+        return task.name
 
     def accepted(self, row: int) -> tuple[float, float, float]:
         """What a task on a node counts in its queue."""

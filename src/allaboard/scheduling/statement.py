@@ -64,13 +64,17 @@ class Committed:
     binds: list[tuple[int, int]] = field(default_factory=list)
     pipelines: list[tuple[int, int]] = field(default_factory=list)
     evictions: list[int] = field(default_factory=list)
+    causes: list[tuple[str, str]] = field(default_factory=list)
+    """Per eviction: the action and the gang it was done for."""
+    origin: dict[int, Status] = field(default_factory=dict)
+    """Status of every touched task before the cycle."""
 
 
 class Statement:
     """A journal over a state. Use as a context manager: without `commit` everything is undone."""
 
-    def __init__(self, state: State, log: Committed) -> None:
-        self.state, self.log = state, log
+    def __init__(self, state: State, log: Committed, cause: tuple[str, str] = ("", "")) -> None:
+        self.state, self.log, self.cause = state, log, cause
         self.records: list[Record] = []
 
     def __enter__(self) -> Statement:
@@ -146,10 +150,14 @@ class Statement:
             elif isinstance(record, Evicted):
                 self.state.virtual[record.row] = False
                 self.log.evictions.append(record.row)
+                self.log.causes.append(self.cause)
+                self.log.origin.setdefault(record.row, record.before[0])
         self.records = []
 
     def _promise(self, record: Placed) -> None:
         pairs = list(zip(record.rows, record.nodes))
+        for row, before in zip(record.rows, record.before):
+            self.log.origin.setdefault(row, before[0])
         if record.status == PIPELINED:
             self.log.pipelines += pairs
             return

@@ -40,9 +40,8 @@ class Node:
         self.shape = self._shape()
         self.list_type: str = schema.get("x-kubernetes-list-type") or "atomic"
         self.keys: tuple[str, ...] = tuple(schema.get("x-kubernetes-list-map-keys") or ())
-        self.atomic = (
-            schema.get("x-kubernetes-map-type") == "atomic" if self.shape == MAP else self.list_type == "atomic"
-        )
+        together = self.list_type if self.shape == LIST else schema.get("x-kubernetes-map-type")
+        self.atomic = together == "atomic"
         self.patch_strategy: frozenset[str] = frozenset(
             filter(None, str(schema.get("x-kubernetes-patch-strategy", "")).split(","))
         )

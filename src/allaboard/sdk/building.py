@@ -10,7 +10,10 @@ from allaboard.api.documents import Document
 from allaboard.api.kinds import TRAIN_JOB
 
 # Written to a file inside the container first: torchrun wants a path, and tracebacks show the right lines.
-LAUNCH = 'umask 077; cat > "${{TMPDIR:-/tmp}}/{name}" <<\'{end}\'\n{script}\n{end}\nexec {launcher} "${{TMPDIR:-/tmp}}/{name}" "$@"'
+LAUNCH = """umask 077; cat > "${{TMPDIR:-/tmp}}/{name}" <<'{end}'
+{script}
+{end}
+exec {launcher} "${{TMPDIR:-/tmp}}/{name}" "$@\""""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,11 @@ def train_job(wish: Wish) -> Document:
     metadata: Document = {"name": wish.name, "namespace": wish.namespace}
     if wish.queue:
         metadata["labels"] = {labels.QUEUE: wish.queue}
-    trainer: Document = {"numNodes": wish.nodes, "command": ["bash", "-c"], "args": [_launch(wish), "aboard", *wish.args]}
+    trainer: Document = {
+        "numNodes": wish.nodes,
+        "command": ["bash", "-c"],
+        "args": [_launch(wish), "aboard", *wish.args],
+    }
     if wish.env:
         trainer["env"] = [{"name": name, "value": value} for name, value in wish.env.items()]
     if wish.resources:

@@ -47,6 +47,10 @@ class Home:
         return self.path / "store.db"
 
     @property
+    def socket(self) -> Path:
+        return self.path / "api.sock"
+
+    @property
     def keys(self) -> Path:
         return self.path / "keys"
 

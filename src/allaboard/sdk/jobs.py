@@ -150,7 +150,10 @@ def first_failure(pods: Iterable[Document]) -> Failure | None:
 
 
 def _failures(pod: Document) -> Iterable[Failure]:
-    statuses = [*dig(pod, "status", "initContainerStatuses", default=[]), *dig(pod, "status", "containerStatuses", default=[])]
+    statuses = [
+        *dig(pod, "status", "initContainerStatuses", default=[]),
+        *dig(pod, "status", "containerStatuses", default=[]),
+    ]
     for status in statuses:
         for state in (dig(status, "state", "terminated"), dig(status, "lastState", "terminated")):
             if state and state.get("exitCode"):
@@ -166,7 +169,10 @@ def _failures(pod: Document) -> Iterable[Failure]:
 
 def _objection(group: Document) -> str:
     """What the scheduler last said about a gang that waits."""
-    conditions = [*dig(group, "status", "schedulingConditions", default=[]), *dig(group, "status", "conditions", default=[])]
+    conditions = [
+        *dig(group, "status", "schedulingConditions", default=[]),
+        *dig(group, "status", "conditions", default=[]),
+    ]
     said = [c.get("message", "") for c in conditions if c.get("message") and c.get("status", "True") == "True"]
     return str(said[-1]) if said else ""
 

@@ -9,6 +9,7 @@ from allaboard.api.quantity import Quantity, Resources, largest, parse, resource
 
 WORDS = ("auto", "cpu", "gpu")
 ZERO = Quantity(0)
+MIG = "nvidia.com/mig-"
 
 
 def merge(given: Document, override: Document) -> Document:
@@ -33,18 +34,12 @@ def gpu_count(requirements: Document) -> int:
 
 
 def _gpus(amounts: Document) -> int:
-    named = {name: parse(amount).value() for name, amount in sorted(amounts.items()) if _is_gpu(name.lower())}
-    devices = [count for name, count in named.items() if _is_device(name.lower())]
+    named = {name.lower(): parse(amount).value() for name, amount in sorted(amounts.items())}
+    slices = sum(count for name, count in named.items() if name.startswith(MIG))
+    devices = [count for name, count in named.items() if name.endswith("/gpu")]
     # Names like `gpu-memory` also contain "gpu"; they decide only where no device is named.
-    return sum(devices) if devices else next(iter(named.values()), 0)
-
-
-def _is_gpu(name: str) -> bool:
-    return "gpu" in name or name.startswith("nvidia.com/mig-")
-
-
-def _is_device(name: str) -> bool:
-    return name.endswith("/gpu") or name.startswith("nvidia.com/mig-")
+    others = [count for name, count in named.items() if "gpu" in name]
+    return slices or max(devices, default=0) or next(iter(others), 0)
 
 
 def cpu_count(requirements: Document) -> int:

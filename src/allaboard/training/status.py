@@ -58,19 +58,20 @@ def counts(job_set: Document) -> Documents:
     return [{"name": entry["name"], **{name: entry.get(name) or 0 for name in COUNTS}} for entry in stated]
 
 
+def from_job_set(job: TrainJob, status: Document, job_set: Document, now: datetime) -> Document:
+    """The status with everything the JobSet tells."""
+    conditions = endings(job, job_set, status.get("conditions") or [], now)
+    told = {"conditions": conditions, "jobsStatus": counts(job_set)}
+    rest = {name: value for name, value in status.items() if name not in told}
+    return rest | {name: value for name, value in told.items() if value}
+
+
 def synced(job: TrainJob, job_set: Document | None, now: datetime) -> Document:
-    """The TrainJob's status as the JobSet tells it."""
+    """The TrainJob's status as its own wish and the JobSet make it."""
     status = dict(job.document.get("status") or {})
-    conditions = suspension(job, status.get("conditions") or [], now)
-    if job_set is not None:
-        conditions = endings(job, job_set, conditions, now)
-        if jobs := counts(job_set):
-            status["jobsStatus"] = jobs
-        else:
-            status.pop("jobsStatus", None)
-    if conditions:
+    if conditions := suspension(job, status.get("conditions") or [], now):
         status["conditions"] = conditions
-    return status
+    return status if job_set is None else from_job_set(job, status, job_set, now)
 
 
 def failed(status: Document, reason: str, message: str, generation: int | None, now: datetime) -> Document:

@@ -69,7 +69,7 @@ class NodePlacement:
     def __init__(self, gpu: str = "binpack", cpu: str = "binpack") -> None:
         self.gpu, self.cpu = gpu, cpu
 
-    def strategy(self, wanted: PodClass) -> str:
+    def _strategy(self, wanted: PodClass) -> str:
         return self.cpu if wanted.cpu_only else self.gpu
 
     def rank_nodes(self, nodes: Nodes, wanted: PodClass, among: np.ndarray) -> Column:
@@ -77,7 +77,7 @@ class NodePlacement:
         resource = CPU if wanted.cpu_only else GPU
         free, capacity = nodes.free(resource)[among], nodes.capacity[resource][among]
         has = capacity != 0
-        if self.strategy(wanted) == "spread":
+        if self._strategy(wanted) == "spread":
             return np.divide(free, capacity, out=np.zeros_like(free), where=has)
         if not has.any() or free[has].max() <= 0:
             return np.zeros_like(free)

@@ -44,20 +44,22 @@ class Flux:
             yield invalid("spec.trainer.initContainers", INSTALLER, words)
 
     def enforce_ml_policy(self, info: Info, job: TrainJob) -> None:
-        if info.ml_policy.get("flux") is None or info.trainer is None or info.trainer_container is None:
+        if info.ml_policy.get("flux") is None or info.trainer is None:
             return
         container = info.trainer_container
-        settings = _settings(container, job)
         # Quoted word by word, so that the shell in between changes nothing (defect 26).
-        program = shlex.join([*(info.command or container.command), *(info.args or [])])
-        info.command, info.args = ["/bin/bash", f"{SCRIPTS_FOLDER}/entrypoint.sh", program], None
-        _add_volumes(info.trainer, container, job)
-        info.trainer.init_containers.append(_installer(settings["FLUX_VIEW_IMAGE"], job))
+        program = info.command or (container.command if container else [])
+        entry = ["/bin/bash", f"{SCRIPTS_FOLDER}/entrypoint.sh", shlex.join([*program, *(info.args or [])])]
+        info.command, info.args = entry, None
+        upsert.volumes(info.trainer.volumes, _volumes(job))
+        if container:
+            upsert.mounts(container.mounts, _mounts(job))
+        info.trainer.init_containers.append(_installer(_settings(container, job)["FLUX_VIEW_IMAGE"], job))
 
     def build(self, info: Info, job: TrainJob, facts: Facts) -> Iterable[Document]:
-        if info.ml_policy.get("flux") is None or info.trainer is None or info.trainer_container is None:
+        if info.ml_policy.get("flux") is None or info.trainer is None:
             return
-        cluster = _cluster(info, info.trainer, info.trainer_container, job)
+        cluster = _cluster(info, info.trainer, job)
         scripts = {"entrypoint.sh": entry_script(cluster), "init.sh": init_script(cluster)}
         yield job.child("v1", "ConfigMap", job.name + SCRIPTS_SUFFIX, data=scripts)
         # Random and written once: who can read the TrainJob must not be able to guess it (defect 29).
@@ -66,31 +68,32 @@ class Flux:
             yield job.child("v1", "Secret", job.name + CURVE_SUFFIX, data={"curve.cert": certificate})
 
 
-def _settings(container: Container, job: TrainJob) -> dict[str, str]:
+def _settings(container: Container | None, job: TrainJob) -> dict[str, str]:
     """Flux's own settings: ours, then the runtime's variables, then the TrainJob's."""
-    stated = {entry["name"]: entry.get("value") for entry in [*container.env, *job.env]}
+    stated = {entry["name"]: entry.get("value") for entry in [*(container.env if container else []), *job.env]}
     return {name: stated.get(name) or value for name, value in DEFAULTS.items()}
 
 
-def _add_volumes(pods: PodSet, container: Container, job: TrainJob) -> None:
+def _volumes(job: TrainJob) -> Documents:
     scripts, curve_secret = job.name + SCRIPTS_SUFFIX, job.name + CURVE_SUFFIX
-    volumes: Documents = [
+    return [
         {"name": "spack-install", "emptyDir": {}},
         {"name": "flux-install", "emptyDir": {}},
         {"name": scripts, "configMap": {"name": scripts, "defaultMode": 0o755}},
         {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
         {"name": "flux-curve", "secret": {"secretName": curve_secret, "defaultMode": 0o400}},
     ]
-    upsert.volumes(pods.volumes, volumes)
-    mounts: Documents = [
+
+
+def _mounts(job: TrainJob) -> Documents:
+    return [
         {"name": "flux-install", "mountPath": "/mnt/flux"},
         {"name": "spack-install", "mountPath": SOFTWARE},
-        {"name": scripts, "mountPath": SCRIPTS_FOLDER, "readOnly": True},
+        {"name": job.name + SCRIPTS_SUFFIX, "mountPath": SCRIPTS_FOLDER, "readOnly": True},
         {"name": "flux-curve", "mountPath": "/curve", "readOnly": True},
         # Shared memory is there to be written (defect 27).
         {"name": "shared-memory", "mountPath": "/dev/shm"},
     ]
-    upsert.mounts(container.mounts, mounts)
 
 
 def _installer(image: str, job: TrainJob) -> Container:
@@ -101,8 +104,8 @@ def _installer(image: str, job: TrainJob) -> Container:
     return Container(INSTALLER, image, ["/bin/bash", f"{SCRIPTS_FOLDER}/init.sh"], mounts=mounts)
 
 
-def _cluster(info: Info, pods: PodSet, container: Container, job: TrainJob) -> Cluster:
-    settings, nodes = _settings(container, job), 1 if pods.count is None else pods.count
+def _cluster(info: Info, pods: PodSet, job: TrainJob) -> Cluster:
+    settings, nodes = _settings(pods.main_container, job), 1 if pods.count is None else pods.count
     tasks, gpus = _tasks(info, job), gpu_count(node_resources(info))
     flags, shares = f"-N {nodes} -n {tasks * nodes}", f"--cores={span(tasks)}"
     if gpus:

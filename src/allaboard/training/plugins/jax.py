@@ -36,6 +36,9 @@ class Jax:
 
 
 def _processes_per_node(info: Info, job: TrainJob) -> int:
-    """One, unless the TrainJob names a count or a rule: JAX drives all devices of a node from one process."""
+    """One, unless the TrainJob asks for one per device or core: JAX drives all devices of a node from one process.
+
+    Upstream takes no notice of a number here, and neither do we: a program that counts on one process would break.
+    """
     wanted = job.trainer.get("numProcPerNode")
-    return 1 if wanted is None or wanted == "auto" else processes(wanted, 1, node_resources(info))
+    return processes(wanted, 1, node_resources(info)) if wanted in ("gpu", "cpu") else 1

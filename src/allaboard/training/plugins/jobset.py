@@ -30,7 +30,9 @@ class JobSet:
             return
         marked = {pods.name for pods in gangs.members(info)} if info.pod_labels or info.pod_annotations else set()
         jobs = [_job(info, job, at, marked=pods.name in marked) for at, pods in enumerate(info.pod_sets)]
-        spec = {**info.template, "replicatedJobs": jobs, "suspend": job.suspended}
+        spec = {**info.template, "replicatedJobs": jobs, "suspend": job.spec.get("suspend")}
+        if spec["suspend"] is None:
+            del spec["suspend"]
         document = job.child(KIND.api_version, KIND.kind, job.name, spec=spec)
         for member in ("labels", "annotations"):
             if found := getattr(info, member):

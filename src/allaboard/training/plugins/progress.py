@@ -50,7 +50,7 @@ class Progress:
     def build(self, info: Info, job: TrainJob, facts: Facts) -> Iterable[Document]:
         if GATE not in facts.settings.gates:
             return
-        if facts.authority is None:
+        if not facts.authority:
             secret = f"{facts.settings.namespace}/{facts.settings.secret}"
             raise NoAuthority(f'secret "{secret}": has no "ca.crt"; it is written when the plane starts')
         yield job.child("v1", "ConfigMap", job.name + CONFIG_SUFFIX, data={"ca.crt": facts.authority})

@@ -1,0 +1,194 @@
+"""Owners gone, children gone: what happens to dependents when an object is deleted, decided and carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from allaboard.api.documents import Document, Key
+from allaboard.api.errors import Conflict, Invalid, NotFound
+from allaboard.api.meta import is_leaving, owners_of
+from allaboard.cluster.ask import Ask, Place
+from allaboard.cluster.delete import FOREGROUND, ORPHAN, Wish, delete
+from allaboard.cluster.plane import Cluster
+from allaboard.cluster.registry import Registry
+from allaboard.cluster.store import Happening, Item
+from allaboard.cluster.update import change
+
+MANAGER = "kube-controller-manager"
+
+
+class Fate(Enum):
+    """What becomes of a dependent."""
+
+    STAYS = "stays"
+    LOSES_REFERENCES = "loses references"
+    GOES = "goes"
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """A dependent's owners, sorted: those alive, those waiting for it to go, and those that are gone."""
+
+    solid: tuple[Document, ...]
+    waiting: tuple[Document, ...]
+    gone: tuple[Document, ...]
+    unknown: bool = False  # an owner's kind is not served: nobody can say whether it lives
+
+    def fate(self) -> Fate:
+        if self.unknown:
+            return Fate.STAYS
+        if self.solid:
+            return Fate.LOSES_REFERENCES if self.gone or self.waiting else Fate.STAYS
+        return Fate.GOES if self.gone or self.waiting else Fate.STAYS
+
+
+class Collector:
+    """Looks after deletions: queued places are judged one after the other."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.due: dict[tuple[str, Key], None] = {}  # places to judge, in order
+        cluster.store.listeners.append(self.notice)
+
+    def notice(self, happening: Happening) -> None:
+        """Queue what a change may concern."""
+        store = self.cluster.store
+        item = happening.item
+        if happening.type == "DELETED":
+            for place in sorted(store.owned.get(item.uid, ())):
+                self.due[place] = None
+            for owner in item.owners:  # an owner may be waiting for this one
+                if (holder := store.living.get(owner)) is not None:
+                    self.due[holder] = None
+            return
+        if happening.before is None:
+            if item.owners:
+                self.due[happening.table, item.key] = None
+            return
+        finalizers = store.document(item)["metadata"].get("finalizers") or ()
+        if item.owners != happening.before.owners or ORPHAN in finalizers or FOREGROUND in finalizers:
+            self.due[happening.table, item.key] = None
+            for owner in happening.before.owners:
+                if owner not in item.owners and (holder := store.living.get(owner)) is not None:
+                    self.due[holder] = None
+
+    def notice_all(self) -> None:
+        """Queue everything that has owners or waits for dependents: at the start."""
+        for table in self.cluster.store.tables.values():
+            for item in table.items():
+                if item.owners or b'"finalizers"' in item.data:
+                    self.due[table.name, item.key] = None
+
+    async def collect(self) -> None:
+        """Judge everything that is due; what a judgement leads to is due in turn."""
+        while self.due:
+            table, key = next(iter(self.due))
+            del self.due[table, key]
+            item = self.cluster.store.table(table).get(key)
+            rules = self.cluster.registry.at_table(table)
+            if item is not None and rules is not None:
+                try:
+                    await self._judge(Place(rules, key), item)
+                except (NotFound, Conflict, Invalid):
+                    continue  # somebody else was quicker; the change that tells will bring it back
+
+    async def _judge(self, place: Place, item: Item) -> None:
+        document = self.cluster.store.document(item)
+        if is_leaving(document):
+            finalizers = document["metadata"].get("finalizers") or ()
+            if FOREGROUND in finalizers:
+                await self._await_dependents(place, item)
+            elif ORPHAN in finalizers:
+                await self._release_dependents(place, item)
+            return
+        ties = self.ties(document)
+        match ties.fate():
+            case Fate.GOES:
+                await self._remove(place, item, ties)
+            case Fate.LOSES_REFERENCES:
+                await self._drop_references(place, [owner["uid"] for owner in (*ties.gone, *ties.waiting)])
+
+    async def _remove(self, place: Place, item: Item, ties: Ties) -> None:
+        """A dependent of owners that wait goes in the foreground too, if it has dependents of its own."""
+        cascade = "Background"
+        if ties.waiting and self.cluster.store.owned.get(item.uid):
+            cascade = "Foreground"
+        wish = Wish(propagation=cascade, uid=item.uid)
+        await delete(self.cluster, place, wish, Ask(manager=MANAGER))
+
+    async def _await_dependents(self, place: Place, item: Item) -> None:
+        """Foreground: the owner goes when no dependent blocks it any longer."""
+        dependents = self._dependents(item)
+        blocking = [(where, held) for where, held in dependents if _blocks(self.cluster.store.document(held), item.uid)]
+        for where, _ in dependents:
+            self.due[where] = None
+        if not blocking:
+            await self._drop_finalizer(place, FOREGROUND)
+
+    async def _release_dependents(self, place: Place, item: Item) -> None:
+        """Orphan: dependents forget their owner, then it goes."""
+        for (table, key), _ in self._dependents(item):
+            rules = self.cluster.registry.at_table(table)
+            if rules is not None:
+                await self._drop_references(Place(rules, key), [item.uid])
+        await self._drop_finalizer(place, ORPHAN)
+
+    def _dependents(self, item: Item) -> Sequence[tuple[tuple[str, Key], Item]]:
+        store = self.cluster.store
+        places = sorted(store.owned.get(item.uid, ()))
+        return [(place, held) for place in places if (held := store.table(place[0]).get(place[1])) is not None]
+
+    async def _drop_references(self, place: Place, uids: Sequence[str]) -> None:
+        def build(old: Document) -> Document:
+            kept = [owner for owner in owners_of(old) if owner.get("uid") not in uids]
+            metadata = {**old["metadata"], "ownerReferences": kept}
+            if not kept:
+                del metadata["ownerReferences"]
+            return {**old, "metadata": metadata}
+
+        await change(self.cluster, place, build, Ask(manager=MANAGER))
+
+    async def _drop_finalizer(self, place: Place, finalizer: str) -> None:
+        def build(old: Document) -> Document:
+            kept = [name for name in old["metadata"].get("finalizers") or () if name != finalizer]
+            metadata = {**old["metadata"], "finalizers": kept}
+            if not kept:
+                del metadata["finalizers"]
+            return {**old, "metadata": metadata}
+
+        await change(self.cluster, place, build, Ask(manager=MANAGER))
+
+    def ties(self, document: Document) -> Ties:
+        """Every owner of a document, by whether it lives."""
+        solid, waiting, gone, unknown = [], [], [], False
+        for reference in owners_of(document):
+            owner = self._owner(reference, document["metadata"].get("namespace", ""))
+            if owner is None:
+                gone.append(reference)
+                unknown = unknown or not _is_known(self.cluster.registry, reference)
+            elif is_leaving(owner) and FOREGROUND in (owner["metadata"].get("finalizers") or ()):
+                waiting.append(reference)
+            else:
+                solid.append(reference)
+        return Ties(tuple(solid), tuple(waiting), tuple(gone), unknown)
+
+    def _owner(self, reference: Document, namespace: str) -> Document | None:
+        """The owner a reference means; an owner in another namespace is no owner."""
+        place = self.cluster.store.living.get(reference.get("uid", ""))
+        if place is None:
+            return None
+        table, key = place
+        item = self.cluster.store.table(table).get(key)
+        if item is None or key.name != reference.get("name") or key.namespace not in ("", namespace):
+            return None
+        return self.cluster.store.document(item)
+
+
+def _blocks(dependent: Document, uid: str) -> bool:
+    return any(owner.get("uid") == uid and owner.get("blockOwnerDeletion") for owner in owners_of(dependent))
+
+
+def _is_known(registry: Registry, reference: Document) -> bool:
+    return registry.named(reference.get("apiVersion", ""), reference.get("kind", "")) is not None

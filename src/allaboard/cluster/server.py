@@ -1,0 +1,291 @@
+"""The API server: an ASGI app over the cluster's verbs, and uvicorn to serve it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, unquote
+
+import uvicorn
+
+from allaboard.api.errors import ApiError, BadRequest, Internal, TooLarge, Unauthorized
+from allaboard.cluster import options, refusals, routes
+from allaboard.cluster.access import Allow, Attributes, Rbac, User, forbidden
+from allaboard.cluster.answers import TEXT, Answer, refused
+from allaboard.cluster.ask import Place
+from allaboard.cluster.dispatch import Call, Dispatcher
+from allaboard.cluster.pages import Pages
+from allaboard.cluster.plane import Cluster
+from allaboard.cluster.routes import NoSuchPath
+from allaboard.cluster.streams import Stream
+from allaboard.cluster.tokens import Signer, Tokens
+
+log = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+LARGEST_BODY = 3 * 1024 * 1024
+WORTH_PACKING = 128 * 1024
+VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+@dataclass(frozen=True)
+class Doors:
+    """Who is let in, and what the server shows of itself: handed in by main."""
+
+    tokens: Mapping[str, User]
+    mode: str = "rbac"  # or "allow": whoever is known may do everything
+    signer: Signer | None = None
+    metrics: Callable[[], bytes] | None = None
+    anonymous: User | None = None  # who asks without a token, on a unix socket
+
+
+class App:
+    """The ASGI app."""
+
+    def __init__(self, cluster: Cluster, doors: Doors) -> None:
+        self.cluster, self.doors = cluster, doors
+        self.tokens = Tokens(doors.tokens, doors.signer, cluster.head)
+        self.access: Allow | Rbac = Rbac(cluster.head) if doors.mode == "rbac" else Allow()
+        self.dispatcher = Dispatcher(cluster)
+        self.pages = Pages(cluster, doors.signer, doors.metrics)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        try:
+            answer = await self._answer(scope, headers, receive)
+        except NoSuchPath:
+            answer = Answer(404, b"404 page not found\n", TEXT)
+        except ApiError as error:
+            answer = refused(error)
+        except ClientGone:
+            return
+        except Exception:
+            log.exception("%s %s failed", scope["method"], scope["path"])
+            answer = refused(Internal("Internal error occurred: the request could not be answered; see the log"))
+        if isinstance(answer, Stream):
+            await _stream(answer, receive, send)
+        else:
+            await _send(answer, headers, send, body=scope["method"] != "HEAD")
+
+    async def _answer(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> Answer | Stream:
+        method, path = scope["method"], unquote(scope["path"])
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        user = self._user(headers)
+        parts = routes.parse(path)
+        if parts is None:
+            return self._page(method, path, headers, user)
+        self._authorize(user, attributes_of(method, parts, query))
+        if method not in VERBS or method == "HEAD":
+            raise refusals.no_method()
+        place = routes.place(self.cluster.registry, parts)
+        call = Call(method, path, query, headers, await _body(receive, headers), user)
+        if method == "GET" and not place.subresource and options.truth(query, "watch"):
+            return self._watch(call, place)
+        return await self.dispatcher.answer(call, place)
+
+    def _user(self, headers: Mapping[str, str]) -> User:
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and token:
+            return self.tokens.user(token.strip(), self.cluster.world.now())[0]
+        if self.doors.anonymous is not None and not scheme:
+            return self.doors.anonymous
+        raise Unauthorized("Unauthorized")
+
+    def _authorize(self, user: User, wanted: Attributes) -> None:
+        if not self.access.allows(user, wanted):
+            raise forbidden(user, wanted)
+
+    def _page(self, method: str, path: str, headers: Mapping[str, str], user: User) -> Answer:
+        self._authorize(user, Attributes(VERBS.get(method, method.lower()), path=path))
+        if method not in ("GET", "HEAD"):
+            raise refusals.no_method()
+        return self.pages.answer(path, headers.get("accept", ""))
+
+    def _watch(self, call: Call, place: Place) -> Stream:
+        wanted = options.read_list(place.rules, call.query)
+        return Stream(self.cluster.store, place, wanted, self.dispatcher.shaper(call, place))
+
+
+def attributes_of(method: str, path: routes.Path, query: Mapping[str, list[str]]) -> Attributes:
+    """What a request wants to do, as roles speak of it."""
+    verb = VERBS.get(method, method.lower())
+    if verb == "get" and not path.name:
+        verb = "watch" if options.truth(query, "watch") else "list"
+    elif verb == "delete" and not path.name:
+        verb = "deletecollection"
+    return Attributes(verb, path.group, path.plural, path.subresource, path.namespace, path.name)
+
+
+class ClientGone(Exception):
+    """Whoever asked has hung up."""
+
+
+async def _body(receive: Receive, headers: Mapping[str, str]) -> bytes:
+    if int(headers.get("content-length") or 0) > LARGEST_BODY:
+        raise _too_large()
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        parts.append(message.get("body", b""))
+        size += len(parts[-1])
+        if size > LARGEST_BODY:
+            raise _too_large()
+        if not message.get("more_body"):
+            break
+    data = parts[0] if len(parts) == 1 else b"".join(parts)
+    return _unpacked(data) if headers.get("content-encoding") == "gzip" else data
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"Request entity too large: limit is {LARGEST_BODY}", details={})
+
+
+def _unpacked(data: bytes) -> bytes:
+    try:
+        unpacker = zlib.decompressobj(wbits=31)
+        plain = unpacker.decompress(data, LARGEST_BODY + 1)
+    except zlib.error as fault:
+        raise BadRequest(f"the body is no gzip: {fault}") from fault
+    if len(plain) > LARGEST_BODY:
+        raise _too_large()
+    return plain
+
+
+async def _send(answer: Answer, headers: Mapping[str, str], send: Send, *, body: bool) -> None:
+    lines = [(b"content-type", answer.type.encode()), *answer.headers]
+    data = answer.body
+    if len(data) > WORTH_PACKING and "gzip" in headers.get("accept-encoding", ""):
+        packer = zlib.compressobj(1, wbits=31)
+        data = packer.compress(data) + packer.flush()
+        lines += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
+    lines.append((b"content-length", str(len(data)).encode()))
+    await send({"type": "http.response.start", "status": answer.code, "headers": lines})
+    await send({"type": "http.response.body", "body": data if body else b""})
+
+
+async def _stream(stream: Stream, receive: Receive, send: Send) -> None:
+    """Send lines as they come; the stream ends when the client hangs up."""
+    this = asyncio.current_task()
+    gone = asyncio.ensure_future(_until_gone(receive))
+
+    def hang_up(_: object) -> None:
+        if this is not None and not ended:
+            this.cancel()
+
+    ended: list[bool] = []
+    gone.add_done_callback(hang_up)
+    head = [(b"content-type", stream.shaper.form.media.encode())]
+    try:
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        async with contextlib.aclosing(stream.lines()) as lines:
+            async for chunk in lines:
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    except asyncio.CancelledError:
+        if not gone.done():
+            raise
+    finally:
+        ended.append(True)
+        gone.cancel()
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        if message["type"] == "lifespan.shutdown":
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        await send({"type": "lifespan.startup.complete"})
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where to listen: a host and port, or a unix socket; with a certificate it is https."""
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    socket: str = ""
+    certificate: str = ""
+    key: str = ""
+
+
+class Serving:
+    """A running server; `port` is where it listens."""
+
+    def __init__(self, server: uvicorn.Server, task: asyncio.Task[None]) -> None:
+        self._server, self._task = server, task
+
+    @property
+    def port(self) -> int:
+        return int(self._server.servers[0].sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True  # watches have no end of their own
+        await self._task
+
+    async def ended(self) -> None:
+        await self._task
+
+
+@contextlib.asynccontextmanager
+async def serve(app: Any, address: Address) -> AsyncIterator[Serving]:
+    """Serve an ASGI app until the block ends."""
+    config = uvicorn.Config(
+        app,
+        host=address.host,
+        port=address.port,
+        uds=address.socket or None,
+        ssl_certfile=address.certificate or None,
+        ssl_keyfile=address.key or None,
+        http="httptools",
+        ws="websockets",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=1,
+    )
+    server = _Server(config)
+    task = asyncio.ensure_future(server.serve())
+    while not server.started and not task.done():
+        await asyncio.sleep(0.005)
+    serving = Serving(server, task)
+    try:
+        if task.done():
+            task.result()
+        yield serving
+    finally:
+        await serving.stop()
+
+
+class _Server(uvicorn.Server):
+    """Signals are main's business."""
+
+    @contextlib.contextmanager
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        yield

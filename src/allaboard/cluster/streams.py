@@ -1,0 +1,105 @@
+"""A watch over HTTP: what is there, then every change, as lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+from allaboard.api.documents import Document
+from allaboard.api.errors import Gone
+from allaboard.cluster import refusals
+from allaboard.cluster.answers import Shaper
+from allaboard.cluster.ask import Place
+from allaboard.cluster.memory import Store
+from allaboard.cluster.options import ListOptions
+from allaboard.cluster.read import acceptor
+from allaboard.cluster.registry import table_of
+from allaboard.cluster.store import Item, encode
+from allaboard.cluster.watch import Watcher
+
+MINUTE = 60.0
+LONGEST = 3600.0  # seconds; Upstream: a watch that says nothing ends after half an hour to an hour
+INITIAL_END = {"k8s.io/initial-events-end": "true"}
+
+
+class Stream:
+    """One watch over HTTP: what is there (if asked for), then every change, as lines."""
+
+    def __init__(self, store: Store, place: Place, wanted: ListOptions, shaper: Shaper) -> None:
+        self.store, self.place, self.wanted, self.shaper = store, place, wanted, shaper
+        self.table = store.table(table_of(place.rules))
+        self.accept = acceptor(place.rules, wanted.query, store)
+        self.first = True  # a table's columns are sent once
+        revision = wanted.query.revision
+        if revision and not revision.isdecimal():
+            words = (
+                f'resourceVersion: Invalid value: "{revision}": strconv.ParseUint: parsing "{revision}": invalid syntax'
+            )
+            raise refusals.bare(500, words)
+
+    async def lines(self) -> AsyncGenerator[bytes, None]:
+        """Chunks of whole lines, until the time is up or the watcher falls behind."""
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + (self.wanted.timeout or LONGEST)
+        try:
+            position = self._position()
+        except Gone as gone:
+            yield framed("ERROR", encode(gone.status()))
+            return
+        opening = self._opening()
+        if opening:
+            yield b"".join(opening)
+        watcher = Watcher(self.store, self.table, position, self.place.key.namespace, self.accept)
+        try:
+            async for chunk in self._follow(watcher, ends):
+                yield chunk
+        except Gone as gone:
+            yield framed("ERROR", encode(gone.status()))
+        finally:
+            watcher.close()
+
+    def _position(self) -> int:
+        revision = int(self.wanted.query.revision or 0)
+        if self.wanted.initial or not revision:
+            return self.table.ring.end
+        return self.table.ring.position(revision)
+
+    def _opening(self) -> list[bytes]:
+        """What is there already, as ADDED; a WatchList ends it with a marked bookmark."""
+        query = self.wanted.query
+        if self.wanted.silent or (query.revision not in ("", "0") and not self.wanted.initial):
+            return []
+        items = self.table.items(self.place.key.namespace)
+        lines = [self._line("ADDED", item) for item in items if self.accept is None or self.accept(item)]
+        if self.wanted.initial and self.wanted.bookmarks:
+            lines.append(self._bookmark(INITIAL_END))
+        return lines
+
+    async def _follow(self, watcher: Watcher, ends: float) -> AsyncGenerator[bytes, None]:
+        loop = asyncio.get_running_loop()
+        due = loop.time() + MINUTE
+        floor = int(self.wanted.query.revision or 0)
+        while loop.time() < ends:
+            await watcher.ready(min(ends, due) if self.wanted.bookmarks else ends)
+            seen = watcher.take()
+            if floor > self.store.committed:
+                continue
+            if seen:
+                yield b"".join([self._line(type_, item) for type_, item in seen if item.revision > floor])
+            if self.wanted.bookmarks and loop.time() >= min(due, ends):
+                due = loop.time() + MINUTE
+                yield self._bookmark({})
+
+    def _line(self, type_: str, item: Item) -> bytes:
+        data = self.shaper.bytes_of(item, headers=self.first)
+        self.first = False
+        return framed(type_, data)
+
+    def _bookmark(self, annotations: Document) -> bytes:
+        body = self.shaper.bookmark(self.store.committed, annotations, headers=self.first)
+        self.first = False
+        return framed("BOOKMARK", encode(body))
+
+
+def framed(type_: str, data: bytes) -> bytes:
+    return b'{"type":"%s","object":%s}\n' % (type_.encode(), data)

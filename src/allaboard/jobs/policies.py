@@ -1,0 +1,98 @@
+"""Rules about the success and failure policies of a JobSet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from allaboard.api.documents import Document, dig
+from allaboard.api.errors import Cause
+from allaboard.jobs.children import replicas_of
+from allaboard.jobs.complaints import plain
+from allaboard.jobs.story import RESTART_JOB
+
+REASONS = (
+    "BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy",
+)  # fmt: skip
+SINGLE = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
+MOST_SINGLE = 1024  # restarts of single Jobs are kept one by one in the status
+_SHORTEST, _LONGEST = 1, 128
+_NAME = re.compile(r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+_NAME_WORDS = (
+    "a failure policy rule name must start with an alphabetic character, optionally followed by a string of "
+    "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'"
+)
+
+
+def causes(jobset: Document, gates: frozenset[str]) -> list[Cause]:
+    """Everything wrong with what should happen when Jobs succeed or fail."""
+    spec = jobset["spec"]
+    entries = [entry["name"] for entry in spec.get("replicatedJobs") or ()]
+    found = [
+        plain(f"invalid replicatedJob name '{name}' does not appear in .spec.ReplicatedJobs")
+        for name in dig(spec, "successPolicy", "targetReplicatedJobs", default=())
+        if name not in entries
+    ]
+    policy = spec.get("failurePolicy")
+    if policy:
+        found += _failure(policy.get("rules") or (), entries)
+        found += _strategy(policy)
+        found += _single(jobset, policy, gates)
+    return found
+
+
+def _failure(rules: Sequence[Document], entries: Sequence[str]) -> Iterable[Cause]:
+    places: dict[str, list[int]] = {}
+    for number, rule in enumerate(rules):
+        places.setdefault(rule.get("name", ""), []).append(number)
+        yield from _rule(rule, entries)
+    for name, numbers in places.items():
+        if len(numbers) > 1:
+            shown = " ".join(map(str, numbers))
+            yield plain(f"rule names are not unique, rules with indices [{shown}] all have the same name '{name}'")
+
+
+def _rule(rule: Document, entries: Sequence[str]) -> Iterable[Cause]:
+    name = rule.get("name", "")
+    if not _SHORTEST <= len(name) <= _LONGEST:
+        limits = f"at least {_SHORTEST} characters long and at most {_LONGEST} characters long"
+        yield plain(f"invalid failure policy rule name of length {len(name)}, the rule name must be {limits}")
+    if not _NAME.match(name):
+        yield plain(f"invalid failure policy rule name '{name}', {_NAME_WORDS}")
+    for target in rule.get("targetReplicatedJobs") or ():
+        if target not in entries:
+            words = "in failure policy does not appear in .spec.ReplicatedJobs"
+            yield plain(f"invalid replicatedJob name '{target}' {words}")
+    for reason in rule.get("onJobFailureReasons") or ():
+        if reason not in REASONS:
+            words = "in failure policy is not a recognized job failure reason"
+            yield plain(f"invalid job failure reason '{reason}' {words}")
+    for pattern in rule.get("onJobFailureMessagePatterns") or ():
+        if words := _unreadable(pattern):
+            yield plain(f"invalid job failure message pattern '{pattern}' in failure policy: {words}")
+
+
+def _unreadable(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        return f"error parsing regexp: {error}"
+    return ""
+
+
+def _strategy(policy: Document) -> Iterable[Cause]:
+    if policy.get("restartStrategy") == "InPlaceRestart":
+        yield plain("InPlaceRestart restart strategy is not allowed when InPlaceRestart feature gate is disabled")
+
+
+def _single(jobset: Document, policy: Document, gates: frozenset[str]) -> Iterable[Cause]:
+    if not any(rule.get("action") in SINGLE for rule in policy.get("rules") or ()):
+        return
+    if RESTART_JOB not in gates:
+        both = "RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions"
+        yield plain(f"{both} are not allowed when RestartJob feature gate is disabled")
+        return
+    for entry in jobset["spec"].get("replicatedJobs") or ():
+        if replicas_of(entry) > MOST_SINGLE:
+            words = f"must not have more than {MOST_SINGLE} replicas when RestartJob failure policy actions are used"
+            yield plain(f"replicatedJob '{entry['name']}' {words}")

@@ -1,0 +1,301 @@
+"""Server-side apply: a configuration laid over a live document, and who owns what afterwards.
+
+`apply` answers an apply request, `track` records what any other write changed. Both return the whole new document,
+managedFields included, and neither fills in defaults: those come after, and belong to nobody.
+Upstream: structured-merge-diff (merge/update.go) and apimachinery's managedfields.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import msgspec
+
+from allaboard.api.documents import Document
+from allaboard.api.errors import BadRequest
+from allaboard.merge.conform import complaints
+from allaboard.merge.fields import (
+    Fields,
+    difference,
+    from_paths,
+    intersection,
+    is_subset,
+    union,
+    without_trees,
+)
+from allaboard.merge.managers import APPLY, UPDATE, BadEntries, Owner, Owners, capped, conflict, entries_of, owners_of
+from allaboard.merge.refusals import Unmergeable
+from allaboard.merge.trees import Comparison, compare, field_set, is_same, merge, remove, with_structs
+from allaboard.schema.nodes import LIST, MAP, Node
+from allaboard.schema.structure import TOO_DEEP, Structure
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+LONGEST_ANNOTATIONS = 256 * 1024
+BEFORE = "before-first-apply"
+NOTHING: Fields = {}
+# What a write to one door never owns: the main door leaves the status alone, the status door the spec, and that of
+# a custom resource the metadata too.
+STATUS = from_paths([("status",)])
+SPEC = from_paths([("spec",)])
+SPEC_AND_METADATA = from_paths([("spec",), ("metadata",)])
+_NEVER_OWNED = from_paths(
+    [("apiVersion",), ("kind",), ("metadata",)]
+    + [
+        ("metadata", name)
+        for name in (
+            "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields",
+            "resourceVersion",
+        )
+    ]
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who writes: the field manager, the version of the API it speaks, the door it comes through, and the time."""
+
+    manager: str
+    api_version: str
+    now: str
+    subresource: str = ""
+    reset: Fields = field(default_factory=dict)  # fields this door ignores
+
+    def owner(self, operation: str, fields: Fields, time: str = "") -> Owner:
+        return Owner(self.manager or "unknown", operation, self.api_version, fields, time, self.subresource)
+
+
+def apply(live: Document | None, config: Document, structure: Structure, actor: Actor, *, force: bool) -> Document:
+    """The document after an apply; the live one itself where nothing changed at all, ownership included."""
+    node = structure.root
+    _check(config, node, actor)
+    live = live if live is not None else blank(structure)
+    try:
+        owners = owners_of(live.get("metadata", {}).get("managedFields"))
+    except BadEntries as problem:
+        raise Unmergeable(f"failed to decode managed fields: {problem}") from None
+    try:
+        return _synced(live, config, _applied(live, config, node, actor, owners, force=force), actor)
+    except RecursionError:
+        raise BadRequest(TOO_DEEP) from None
+
+
+def _check(config: Document, node: Node, actor: Actor) -> None:
+    """A configuration that cannot be merged is refused before anything else is looked at."""
+    metadata = config.get("metadata") or {}
+    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
+        raise BadRequest("metadata.managedFields must be nil")
+    try:
+        found = list(complaints(config, node))
+    except RecursionError:
+        raise BadRequest(TOO_DEEP) from None
+    if not found:
+        return
+    words = found[0] if len(found) == 1 else "\n".join(["errors:", *(f"  {complaint}" for complaint in found)])
+    metadata = metadata if isinstance(metadata, dict) else {}
+    group, _, version = actor.api_version.rpartition("/")
+    where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={config.get('kind')}"
+    raise Unmergeable(f"failed to create typed patch object ({where}): {words}")
+
+
+def _applied(live: Document, config: Document, node: Node, actor: Actor, owners: Owners, *, force: bool) -> Document:
+    bare = _without_entries(live)
+    if not owners and live.get("metadata", {}).get("uid"):
+        # What was there before anybody applied belongs to a manager of its own.
+        first = replace(actor, manager=BEFORE, reset=NOTHING)
+        owners = _tracked({}, bare, node, first, owners)
+    merged = merge(bare, config, node)
+    identity = actor.owner(APPLY, NOTHING).identity
+    last = owners.get(identity)
+    stated = without_trees(field_set(config, node), actor.reset)
+    mine = actor.owner(APPLY, stated, last.time if last else "")
+    owners = {**owners, identity: mine}
+    if last and not is_subset(last.fields, stated):
+        merged = _pruned(merged, last.fields, owners, node)
+    changes = _seen(compare(bare, merged, node), actor)
+    taken = _conflicts(owners, identity, changes)
+    if taken and not force:
+        waived = _waived(bare, node, actor)
+        left = [(owner, rest) for owner, fields in taken if (rest := difference(fields, waived))]
+        if left:
+            raise conflict(left)
+    owners = _released(owners, identity, changes)
+    changed = not is_same(merged, bare)
+    mine = replace(mine, fields=difference(stated, _NEVER_OWNED), time=actor.now if changed else mine.time)
+    owners[identity] = mine
+    return _with_entries(live, merged, {key: owner for key, owner in owners.items() if owner.fields})
+
+
+def _seen(changes: Comparison, actor: Actor) -> Comparison:
+    """The changes as this door sees them."""
+    return Comparison(*(without_trees(part, actor.reset) for part in changes)) if actor.reset else changes
+
+
+def _conflicts(owners: Owners, identity: str, changes: Comparison) -> list[tuple[Owner, Fields]]:
+    touched = union(changes.modified, changes.added)
+    if not touched:
+        return []
+    others = [owner for key, owner in owners.items() if key != identity]
+    return [(owner, common) for owner in others if (common := intersection(owner.fields, touched))]
+
+
+def _released(owners: Owners, identity: str, changes: Comparison) -> Owners:
+    """Everybody else loses what was changed, and everybody what is gone."""
+    lost = union(union(changes.modified, changes.added), changes.removed)
+    if not lost:
+        return dict(owners)
+    return {
+        key: owner if key == identity else replace(owner, fields=difference(owner.fields, lost))
+        for key, owner in owners.items()
+    }
+
+
+def _waived(live: Document, node: Node, actor: Actor) -> Fields:
+    """Conflicts that kubectl may ignore: fields that still are what its client-side apply last wrote."""
+    text = (live.get("metadata", {}).get("annotations") or {}).get(LAST_APPLIED)
+    if actor.manager != "kubectl" or not text:
+        return NOTHING
+    try:
+        last = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return NOTHING
+    if not isinstance(last, dict) or last.get("apiVersion") != actor.api_version or any(complaints(last, node)):
+        return NOTHING
+    found = field_set(last, node)
+    for part in compare(last, live, node):
+        found = difference(found, part)
+    return found
+
+
+def _pruned(merged: Document, last: Fields, owners: Owners, node: Node) -> Document:
+    """The merged document without what the applier stated last time and no longer does, unless somebody owns it.
+
+    Three passes, as upstream: take out what was stated; put back what any owner holds; put back what was never the
+    applier's. Structs count as owned through what they hold, so that an emptied one disappears.
+    """
+    stated = with_structs(last, node)
+    held = with_structs(field_set(merged, node), node)
+    rest = remove(merged, stated, node) or {}
+    kept: Fields = with_structs(field_set(rest, node), node)
+    for owner in owners.values():
+        kept = union(kept, with_structs(owner.fields, node))
+    rest = remove(merged, difference(held, kept), node) or {}
+    gone = difference(held, with_structs(field_set(rest, node), node))
+    found: Document = remove(merged, intersection(gone, stated), node) or {}
+    return found
+
+
+def track(old: Document | None, new: Document, structure: Structure, actor: Actor) -> Document:
+    """The new document with its owners: the actor owns what it changed, everybody else loses it.
+
+    An object that nobody tracks yet is left alone, unless this write creates it. Entries that a client sends back
+    count (it may edit them); `[]` and `[{}]` forget them all.
+    """
+    node = structure.root
+    sent = new.get("metadata", {}).get("managedFields")
+    known = (old or {}).get("metadata", {}).get("managedFields")
+    try:
+        owners = _believed(known, sent, actor)
+        bare = _without_entries(new)
+        if owners or old is None:
+            before = _without_entries(old) if old is not None else blank(structure)
+            owners = capped(_tracked(before, bare, node, actor, owners))
+    except RecursionError:
+        raise BadRequest(TOO_DEEP) from None
+    return _with_entries(new, bare, owners)
+
+
+def _believed(known: Any, sent: Any, actor: Actor) -> Owners:
+    """The entries to go on from: those the client sent, if they can be read, else those of the live document."""
+    if not actor.subresource and sent is not None:
+        if sent in ([], [{}]):
+            return {}
+        found = _readable(sent)
+        if found:
+            return found
+    return _readable(known)
+
+
+def _readable(entries: Any) -> Owners:
+    try:
+        return owners_of(entries)
+    except BadEntries:
+        return {}
+
+
+def _tracked(old: Document, new: Document, node: Node, actor: Actor, owners: Owners) -> Owners:
+    changes = _seen(compare(old, new, node), actor)
+    gained = difference(union(changes.modified, changes.added), _NEVER_OWNED)
+    owners = {key: owner for key, owner in _released(owners, "", changes).items() if owner.fields}
+    if gained:
+        mine = actor.owner(UPDATE, gained, actor.now)
+        before = owners.get(mine.identity)
+        owners[mine.identity] = replace(mine, fields=union(gained, before.fields)) if before else mine
+    return owners
+
+
+def _without_entries(document: Document) -> Document:
+    metadata = document.get("metadata")
+    if not metadata or "managedFields" not in metadata:
+        return document
+    return {**document, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+
+
+def _with_entries(document: Document, bare: Document, owners: Owners) -> Document:
+    """The document with these owners; the one that was given where both are what they were."""
+    entries = entries_of(owners)
+    metadata = document.get("metadata") or {}
+    before = _without_entries(document)
+    if is_same(before, bare) and entries == (metadata.get("managedFields") or []):
+        return document
+    return {**bare, "metadata": {**(bare.get("metadata") or {}), **({"managedFields": entries} if entries else {})}}
+
+
+def _synced(live: Document, config: Document, new: Document, actor: Actor) -> Document:
+    """kubectl keeps the annotation of its client-side apply in step, where there is one."""
+    metadata = new.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    if actor.manager != "kubectl" or not annotations.get(LAST_APPLIED):
+        return new
+    own = dict(config.get("metadata") or {})
+    if own.get("annotations"):
+        own["annotations"] = {key: value for key, value in own["annotations"].items() if key != LAST_APPLIED}
+    text = msgspec.json.encode({**config, "metadata": own}, order="sorted").decode() + "\n"
+    if annotations[LAST_APPLIED] == text:
+        return new
+    synced = {**annotations, LAST_APPLIED: text}
+    if sum(len(key) + len(value) for key, value in synced.items()) > LONGEST_ANNOTATIONS:
+        del synced[LAST_APPLIED]
+    return {**new, "metadata": {**metadata, "annotations": synced}}
+
+
+def blank(structure: Structure) -> Document:
+    """The document before it was created: what Go prints of an empty object of a built-in kind, nothing for others."""
+    return _blank(structure.root) if structure.is_builtin else {}
+
+
+def _blank(node: Node) -> Document:
+    found: Document = {}
+    for name, schema in (node.schema.get("properties") or {}).items():
+        if "default" in schema:
+            child = node.fields[name]
+            found[name] = _blank(child) if child.shape == MAP and child.fields else schema["default"]
+        elif name in (node.schema.get("required") or ()) and node.fields[name].shape in (LIST, MAP):
+            found[name] = None
+    return found
+
+
+def ignoring_times(old: Document, new: Document) -> Document:
+    """The old document where a write changed nothing but the times of managedFields: such a write is none."""
+    before, after = (_timeless(document) for document in (old, new))
+    return old if before == after else new
+
+
+def _timeless(document: Document) -> Document:
+    metadata = document.get("metadata") or {}
+    entries = [{key: value for key, value in e.items() if key != "time"} for e in metadata.get("managedFields") or ()]
+    kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+    return {**document, "metadata": {**kept, "managedFields": sorted(entries, key=repr)}}
+
+
+__all__ = ["LAST_APPLIED", "SPEC", "SPEC_AND_METADATA", "STATUS", "Actor", "apply", "blank", "ignoring_times", "track"]

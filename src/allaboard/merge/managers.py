@@ -1,0 +1,141 @@
+"""Who owns which fields: the entries of managedFields as values, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from allaboard.api.documents import Document
+from allaboard.api.errors import Cause, Conflict
+from allaboard.merge.fields import Fields, is_well_formed, members, spelled, union
+
+MOST_UPDATERS = 10
+ANCIENT = "ancient-changes"
+APPLY, UPDATE = "Apply", "Update"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One entry: a manager, what it did, through which door, in which version of the API, and the fields it owns."""
+
+    manager: str
+    operation: str
+    api_version: str
+    fields: Fields
+    time: str = ""
+    subresource: str = ""
+
+    @property
+    def identity(self) -> str:
+        """What makes two entries the same one; applied sets move along with the version, updates do not."""
+        parts: Document = {"manager": self.manager, "operation": self.operation}
+        if self.operation != APPLY:
+            parts["apiVersion"] = self.api_version
+        if self.subresource:
+            parts["subresource"] = self.subresource
+        return msgspec.json.encode(parts).decode()
+
+    def entry(self) -> Document:
+        """The entry as documents carry it."""
+        found: Document = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
+        if self.time:
+            found["time"] = self.time
+        found |= {"fieldsType": "FieldsV1", "fieldsV1": self.fields}
+        return found | {"subresource": self.subresource} if self.subresource else found
+
+    def title(self) -> str:
+        """How a conflict names this owner."""
+        text = msgspec.json.encode(self.manager).decode()
+        if self.subresource:
+            text += f" with subresource {msgspec.json.encode(self.subresource).decode()}"
+        return text if self.operation == APPLY else f"{text} using {self.api_version}"
+
+
+Owners = dict[str, Owner]
+
+
+class BadEntries(ValueError):
+    """Entries that no API server wrote."""
+
+
+def owners_of(entries: Any) -> Owners:
+    """The owners a document's managedFields name; raises `BadEntries` for what cannot be read."""
+    found: Owners = {}
+    for entry in entries or ():
+        owner = _owner(entry)
+        found[owner.identity] = owner
+    return found
+
+
+def _owner(entry: Any) -> Owner:
+    if not isinstance(entry, dict) or entry.get("operation") not in (APPLY, UPDATE):
+        raise BadEntries("operation must be `Apply` or `Update`")
+    if not entry.get("apiVersion"):
+        raise BadEntries("apiVersion must not be empty")
+    fields = entry.get("fieldsV1") or {}
+    if entry.get("fieldsType") != "FieldsV1" or not is_well_formed(fields):
+        raise BadEntries("fieldsV1 must be a set of fields")
+    name, version = str(entry.get("manager", "")), str(entry["apiVersion"])
+    return Owner(name, entry["operation"], version, fields, entry.get("time") or "", entry.get("subresource") or "")
+
+
+def entries_of(owners: Owners) -> list[Document]:
+    """The owners as managedFields lists them: applied first, then by time, name, version and subresource."""
+    ordered = sorted(
+        owners.values(),
+        key=lambda owner: (owner.operation, owner.time, owner.manager, owner.api_version, owner.subresource),
+    )
+    return [owner.entry() for owner in ordered]
+
+
+def capped(owners: Owners) -> Owners:
+    """At most ten updaters: the oldest are put together under one name, per version. Upstream: capmanagers.go."""
+    updaters = sorted(
+        (owner for owner in owners.values() if owner.operation == UPDATE),
+        key=lambda owner: (owner.time, owner.identity),
+    )
+    surplus = len(updaters) - MOST_UPDATERS
+    if surplus <= 0:
+        return owners
+    out, first = dict(owners), dict[str, Owner]()
+    for owner in updaters:
+        if surplus <= 0:
+            break
+        known = first.setdefault(owner.api_version, owner)
+        if known is owner:
+            continue
+        bucket = replace(owner, manager=ANCIENT, subresource="")
+        if bucket.identity not in out:
+            out[bucket.identity] = replace(bucket, fields=out.pop(known.identity).fields)
+        joined = union(owner.fields, out[bucket.identity].fields)
+        out.pop(owner.identity)
+        out[bucket.identity] = replace(bucket, fields=joined)
+        surplus -= 1
+    return out
+
+
+def conflict(found: Iterable[tuple[Owner, Fields]]) -> Conflict:
+    """The refusal of an apply: one cause per field somebody else owns."""
+    pairs = [
+        (owner, path)
+        for owner, fields in sorted(found, key=lambda pair: pair[0].identity)
+        for path in map(spelled, members(fields))
+    ]
+    causes = [Cause("FieldManagerConflict", path, f"conflict with {owner.title()}") for owner, path in pairs]
+    return Conflict(_sentence(pairs), causes=causes)
+
+
+def _sentence(pairs: Sequence[tuple[Owner, str]]) -> str:
+    if len(pairs) == 1:
+        owner, path = pairs[0]
+        return f"Apply failed with 1 conflict: conflict with {owner.title()}: {path}"
+    lines: list[str] = []
+    for owner, path in pairs:
+        heading = f"conflicts with {owner.title()}:"
+        if heading not in lines:
+            lines.append(heading)
+        lines.append(f"- {path}")
+    return f"Apply failed with {len(pairs)} conflicts: " + "\n".join(lines)

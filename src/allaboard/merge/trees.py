@@ -1,0 +1,316 @@
+"""Documents seen through their schema: which fields they hold, how two differ, how one is laid over the other.
+
+The rules are those of structured-merge-diff: atomic places are leaves, maps unite key by key, sets by member, keyed
+lists by their keys; an absent value differs from null. Nothing is changed in place, and what is equal stays shared.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from allaboard.merge.fields import LEAF, Fields, is_member, marked
+from allaboard.schema.nodes import ANY, DEDUCED, LIST, MAP, Node
+
+ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
+
+
+class Comparison(NamedTuple):
+    """What changed between two documents, as sets."""
+
+    removed: Fields
+    modified: Fields
+    added: Fields
+
+
+def is_same(left: Any, right: Any) -> bool:
+    """Equality as JSON means it: 1 and 1.0 are one number, true is no number."""
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _granular(node: Node, value: Any) -> str:
+    """How a value is taken apart here: as a map, as an associative list, or not at all ("")."""
+    if isinstance(value, dict):
+        return MAP if node.shape in (MAP, ANY) and not node.atomic else ""
+    if isinstance(value, list):
+        return LIST if node.shape == LIST and node.list_type != "atomic" else ""
+    return ""
+
+
+def step_of(node: Node, item: Any) -> str:
+    """How an item of an associative list is named in a path."""
+    if node.list_type == "set":
+        return "v:" + msgspec.json.encode(item).decode()
+    defaults = node.key_defaults
+    keys = {}
+    for key in sorted(node.keys):
+        value = item.get(key, ABSENT) if isinstance(item, dict) else ABSENT
+        if value is ABSENT:
+            value = defaults.get(key, ABSENT)
+        if value is not ABSENT:
+            keys[key] = value
+    return "k:" + msgspec.json.encode(keys).decode()
+
+
+def child_of(node: Node, name: str) -> Node:
+    return node.fields.get(name) or node.values or DEDUCED
+
+
+def field_set(value: Any, node: Node) -> Fields:
+    """The fields a document states, as a set."""
+    return _held(value, node) or {} if value else {}
+
+
+def _held(value: Any, node: Node) -> Fields | None:
+    """The set at one place; None where it holds nothing that could be owned (an empty associative list)."""
+    how = _granular(node, value)
+    if not how or (how == MAP and not value):
+        return LEAF
+    return _held_map(value, node) if how == MAP else _held_list(value, node)
+
+
+def _held_map(value: dict[str, Any], node: Node) -> Fields | None:
+    fields, values = node.fields, node.values or DEDUCED
+    out: Fields = {}
+    for name, item in value.items():
+        child = fields.get(name)
+        if type(item) is str or item is None:
+            out[f"f:{name}"] = LEAF
+            continue
+        held = _held(item, child or values)
+        if child is None:
+            held = marked(held) if held else LEAF
+        if held is not None:
+            out[f"f:{name}"] = held
+    return out or None
+
+
+def _held_list(value: list[Any], node: Node) -> Fields | None:
+    out: Fields = {}
+    for item in value:
+        step = step_of(node, item)
+        # Items that share their keys are owned together, as one leaf.
+        out[step] = LEAF if step in out else marked(_held(item, node.items) or LEAF)
+    return out or None
+
+
+def compare(old: Any, new: Any, node: Node) -> Comparison:
+    """What an update from one document to the other removes, modifies and adds."""
+    found = _compared(old, new, node)
+    return Comparison(*(part or {} for part in found)) if found else Comparison({}, {}, {})
+
+
+_Parts = tuple[Fields | None, Fields | None, Fields | None]
+
+
+def _compared(old: Any, new: Any, node: Node) -> _Parts | None:
+    if old is new or is_same(old, new):
+        return None
+    if old is ABSENT:
+        return None, None, _whole(new, node)
+    if new is ABSENT:
+        return _whole(old, node), None, None
+    how = _granular(node, new) or (_granular(node, old) if new is None else "")
+    if not how or (not old and not new):
+        return None, LEAF, None
+    if how == MAP and isinstance(old, dict | None) and isinstance(new, dict | None):
+        return _compared_maps(old or {}, new or {}, node)
+    if how == LIST and isinstance(old, list | None) and isinstance(new, list | None):
+        return _compared_lists(old or [], new or [], node)
+    return None, LEAF, None
+
+
+def _whole(value: Any, node: Node) -> Fields:
+    """Every place of a value that came or went as a whole, itself included."""
+    how = _granular(node, value)
+    if not how or not value:
+        return LEAF
+    if how == MAP:
+        return {".": LEAF} | {f"f:{name}": _whole(item, child_of(node, name)) for name, item in value.items()}
+    out: Fields = {".": LEAF}
+    for item in value:
+        step = step_of(node, item)
+        out[step] = LEAF if step in out else _whole(item, node.items)
+    return out
+
+
+def _compared_maps(old: dict[str, Any], new: dict[str, Any], node: Node) -> _Parts | None:
+    out: tuple[Fields, Fields, Fields] = ({}, {}, {})
+    for name in (*old, *(name for name in new if name not in old)):
+        parts = _compared(old.get(name, ABSENT), new.get(name, ABSENT), child_of(node, name))
+        if parts:
+            _collect(out, f"f:{name}", parts)
+    return _filled(out)
+
+
+def _filled(parts: tuple[Fields, Fields, Fields]) -> _Parts | None:
+    """Parts that collected nothing are None: an empty set one level up would be a leaf."""
+    return tuple(part or None for part in parts) if any(parts) else None  # type: ignore[return-value]
+
+
+def _collect(out: tuple[Fields, Fields, Fields], step: str, parts: _Parts) -> None:
+    for whole, part in zip(out, parts):
+        if part is not None:
+            whole[step] = part
+
+
+def _compared_lists(old: list[Any], new: list[Any], node: Node) -> _Parts | None:
+    before, after = _grouped(old, node), _grouped(new, node)
+    out: tuple[Fields, Fields, Fields] = ({}, {}, {})
+    for step in (*before, *(step for step in after if step not in before)):
+        parts = _compared_items(before.get(step, []), after.get(step, []), node.items)
+        if parts:
+            _collect(out, step, parts)
+    return _filled(out)
+
+
+def _grouped(items: list[Any], node: Node) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for item in items:
+        found.setdefault(step_of(node, item), []).append(item)
+    return found
+
+
+def _compared_items(old: list[Any], new: list[Any], node: Node) -> _Parts | None:
+    """Items of the same key; several on one side count as one leaf."""
+    if len(old) <= 1 and len(new) <= 1:
+        return _compared(old[0] if old else ABSENT, new[0] if new else ABSENT, node)
+    if len(old) > 1 and len(new) > 1:
+        return None if old == new else (None, LEAF, None)
+    if len(old) > 1:
+        return LEAF, None, _whole(new[0], node) if new else None
+    return _whole(old[0], node) if old else None, None, LEAF
+
+
+def merge(live: Any, config: Any, node: Node) -> Any:
+    """The live document with the configuration laid over it; the very same live object where that changes nothing."""
+    if config is ABSENT or config is live:
+        return live
+    if live is ABSENT:
+        return config
+    how = _granular(node, live) if config is None else _granular(node, config)
+    if how and (live or config):
+        if how == MAP and isinstance(live, dict | None):
+            return _merged_maps(live or {}, config or {}, node)
+        if how == LIST and isinstance(live, list | None):
+            return _merged_lists(live or [], config or [], node)
+    return live if is_same(live, config) else config
+
+
+def _merged_maps(live: dict[str, Any], config: dict[str, Any], node: Node) -> dict[str, Any]:
+    out = live
+    for name, item in config.items():
+        known = live.get(name, ABSENT)
+        merged = merge(known, item, child_of(node, name))
+        if merged is not known:
+            out = dict(live) if out is live else out
+            out[name] = merged
+    return out
+
+
+def _merged_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
+    ours, theirs = [step_of(node, item) for item in live], [step_of(node, item) for item in config]
+    if not live:
+        return config
+    # A key that occurs twice in the live list has no item to merge with; the configuration has none twice.
+    single: dict[str, Any] = {}
+    for step, item in zip(ours, live):
+        single[step] = ABSENT if step in single else item
+    wanted = dict(zip(theirs, config))
+    order = _interleaved(ours, theirs)
+    out = [
+        live[index] if step not in wanted else merge(single.get(step, ABSENT), wanted[step], node.items)
+        for step, index in order
+    ]
+    return live if len(out) == len(live) and all(a is b for a, b in zip(out, live)) else out
+
+
+def _interleaved(ours: list[str], theirs: list[str]) -> list[tuple[str, int]]:
+    """The merged order: shared items as the configuration has them, live items where they stood between them.
+
+    Upstream: structured-merge-diff, mergingWalker.visitListItems.
+    """
+    live, config = set(ours), set(theirs)
+    shared = iter([step for step in theirs if step in live])
+    next_shared = next(shared, None)
+    out: list[tuple[str, int]] = []
+    taken: set[str] = set()
+    left = right = 0
+    while left < len(ours) or right < len(theirs):
+        if left < len(ours) and right < len(theirs):
+            if ours[left] == theirs[right]:
+                out.append((ours[left], left))
+                taken.add(ours[left])
+                left, right, next_shared = left + 1, right + 1, next(shared, None)
+                continue
+            if ours[left] in config and next_shared is not None and next_shared != ours[left]:
+                left += 1
+                continue
+        if left < len(ours):
+            if ours[left] not in config:
+                out.append((ours[left], left))
+                left += 1
+                continue
+            if ours[left] in taken:
+                left += 1
+        if right < len(theirs):
+            out.append((theirs[right], -1))
+            taken.add(theirs[right])
+            if next_shared == theirs[right]:
+                next_shared = next(shared, None)
+            right += 1
+    return out
+
+
+def remove(value: Any, fields: Fields, node: Node) -> Any:
+    """The value without the members of a set; a container left empty becomes null, as upstream leaves it."""
+    how = _granular(node, value)
+    if not how or not value:
+        return None if isinstance(value, dict | list) else value
+    return _without_keys(value, fields, node) if how == MAP else _without_items(value, fields, node)
+
+
+def _without_keys(value: dict[str, Any], fields: Fields, node: Node) -> dict[str, Any] | None:
+    out = value
+    for name, item in value.items():
+        place = fields.get(f"f:{name}")
+        if place is None:
+            continue
+        rest = ABSENT if is_member(place) else remove(item, place, child_of(node, name))
+        if rest is not item:
+            out = dict(value) if out is value else out
+            if rest is ABSENT:
+                del out[name]
+            else:
+                out[name] = rest
+    return out or None
+
+
+def _without_items(value: list[Any], fields: Fields, node: Node) -> list[Any] | None:
+    out = []
+    for item in value:
+        place = fields.get(step_of(node, item))
+        if place is None:
+            out.append(item)
+        elif not is_member(place):
+            out.append(remove(item, place, node.items))
+    unchanged = len(out) == len(value) and all(a is b for a, b in zip(out, value))
+    return value if unchanged else out or None
+
+
+def with_structs(fields: Fields, node: Node) -> Fields:
+    """The set with every struct that holds a member made a member itself, so that an emptied struct goes too."""
+    out: Fields = {}
+    for step, place in fields.items():
+        if not place or step == ".":
+            out[step] = place
+            continue
+        if step[0] == "f":
+            declared = node.fields.get(step[2:])
+            child = declared or node.values or DEDUCED
+        else:
+            declared, child = None, node.items if step[0] == "k" and node.shape == LIST else DEDUCED
+        inside = with_structs(place, child)
+        out[step] = marked(inside) if declared is not None else inside
+    return out

@@ -1,0 +1,442 @@
+"""The node agent: bound pods in, processes out, status back.
+
+It registers its nodes and keeps their leases, follows the pods bound to them, lets the life table decide, and
+carries the acts out through the zygote. What it must remember is in its state directory: killed at any moment and
+started again, it finds its pods as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import secrets
+import signal
+from collections.abc import Coroutine
+from datetime import timedelta
+from pathlib import Path
+
+from allaboard.api.documents import Document, Key, dig
+from allaboard.api.errors import ApiError, Conflict, NotFound
+from allaboard.api.kinds import POD
+from allaboard.api.meta import is_leaving, key_of, revision_of, uid_of
+from allaboard.kube.client import Client, Select
+from allaboard.kube.clock import Clock
+from allaboard.kube.events import Recorder
+from allaboard.kube.hands import Hands
+from allaboard.kube.informer import Informer
+from allaboard.kube.plan import Delete, Event, Plan
+from allaboard.kube.queue import Queue
+from allaboard.node import hosts, levels, machine, pods, tenants, volumes
+from allaboard.node.config import Config
+from allaboard.node.environment import MissingSource
+from allaboard.node.facts import Health, Trouble
+from allaboard.node.launch import NoCommand, Refused
+from allaboard.node.mounts import Unmountable
+from allaboard.node.processes import Attempt, Processes, learn_end
+from allaboard.node.provision import HOST, Provision, peers_named
+from allaboard.node.register import Register
+from allaboard.node.tenants import Ending, Tenant
+
+log = logging.getLogger(__name__)
+
+NAME = "kubelet"  # upstream's name for who speaks in a pod's events
+RETRY = timedelta(seconds=2)
+MESSAGE_BYTES = 4096
+
+
+class Agent:
+    """One machine's pods."""
+
+    def __init__(self, client: Client, config: Config, clock: Clock) -> None:
+        self.client, self.config, self.clock = client, config, clock
+        self.level = config.level
+        self.tenants: dict[str, Tenant] = {}
+        self.documents: dict[str, Document] = {}  # by uid, the newest seen
+        self.addresses: dict[str, str] = {}  # place → address, kept over restarts
+        self.queue = Queue(clock)
+        fields = f"spec.nodeName={config.nodes[0]}" if len(config.nodes) == 1 else "spec.nodeName!="
+        self.informer = Informer(client, POD, clock, Select(fields=fields))
+        self.hands = Hands(client, clock, Recorder(NAME, lambda: secrets.token_hex(8)))
+        self.register = Register(client, config, clock)
+        self.processes: Processes
+        self.provision: Provision
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._words: asyncio.Queue[Event] = asyncio.Queue()
+
+    async def run(self) -> None:
+        """Start, and work until cancelled."""
+        await self.start()
+        async with asyncio.TaskGroup() as group:
+            for work in (self.informer.run, self.queue.run, self.register.run, self._speak, self._refresh):
+                group.create_task(work())
+            await self.informer.synced.wait()
+            await self._find_tenants()
+            self.informer.subscribe(self._changed)
+            for _ in range(self.config.workers):
+                group.create_task(self._work())
+
+    async def start(self) -> None:
+        """Find out what this machine can do, and open what that needs."""
+        state = self.config.state
+        state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.level == "auto":
+            self.level = (await asyncio.to_thread(levels.probe)).level
+        network = self.config.network if self.level in "AB" else self.config.loopback
+        gateway = hosts.gateway_of(network)
+        self.network = network
+        self.processes = Processes(state, self.level, gateway)
+        self.provision = Provision(self.client, self.config, self.level, gateway)
+        self.provision.open()
+        with contextlib.suppress(OSError, ValueError):
+            self.addresses = json.loads((state / "addresses.json").read_text())
+        await self.processes.open()
+        self.register.open(self.level, machine.look(state))
+        self.provision.allocatable = dict(self.register.resources)
+
+    async def stop(self, *, kill: bool = True) -> None:
+        """End every pod of this machine and leave nothing behind; or leave them to the next agent."""
+        for task in list(self._tasks):
+            task.cancel()
+        if kill:
+            for tenant in self.tenants.values():
+                for attempt in tenant.living():
+                    self.processes.kill(attempt)
+        await self.processes.close(kill=kill)
+        if kill:
+            volumes.take_away(self.provision.volatile)
+
+    # What happened: pods change, attempts begin and end.
+
+    def _changed(self, old: Document | None, new: Document | None) -> None:
+        if new is not None and dig(new, "spec", "nodeName") in self.config.nodes:
+            self._take(new)
+            self._due(uid_of(new))
+        elif old is not None:
+            self.documents.pop(uid_of(old), None)
+            self._due(uid_of(old))
+
+    def _take(self, document: Document) -> None:
+        """The newer of two views of a pod counts; a status we just wrote may arrive before the watch tells it."""
+        document = {"apiVersion": "v1", "kind": "Pod", **document}
+        known = self.documents.get(uid_of(document))
+        if known is None or int(revision_of(document) or 0) >= int(revision_of(known) or 0):
+            self.documents[uid_of(document)] = document
+
+    def _due(self, uid: str) -> None:
+        self.queue.add(Key("", uid))
+
+    async def _find_tenants(self) -> None:
+        """After a restart: pods' directories become tenants again, each with what became of it meanwhile."""
+        now = self.clock.now()
+        known = {uid_of(pod): pod for pod in self.informer.documents.values()}
+        for place in sorted((self.config.state / "pods").iterdir()):
+            document = known.get(place.name, _nameless(place))
+            tenant = tenants.find(place, document, self.processes.children, now)
+            self.tenants[tenant.uid] = tenant
+            living = tenant.living()
+            if living and not tenant.released:
+                await self.processes.ask(self._pod_request(tenant) | {"witness": living[0].pid})
+            for attempt in living:
+                self._follow(tenant, attempt)
+            self._due(tenant.uid)
+
+    # One pass over one pod.
+
+    async def _work(self) -> None:
+        while True:
+            key = await self.queue.get()
+            try:
+                await self._pass(key.name)
+                self.queue.done(key)
+            except asyncio.CancelledError:
+                raise
+            except (ApiError, OSError, TimeoutError) as problem:
+                log.warning("pod %s: %s", key.name, problem)
+                self.queue.failed(key)
+            except Exception:
+                # A pod that breaks our own code must not take the others down.
+                log.exception("pod %s", key.name)
+                self.queue.failed(key)
+
+    async def _pass(self, uid: str) -> None:
+        document, tenant = self.documents.get(uid), self.tenants.get(uid)
+        if document is None:
+            if tenant is not None:
+                await self._clear(tenant)
+            return
+        if tenant is None:
+            if _is_finished(document) and not is_leaving(document):
+                return
+            tenant = self.tenants[uid] = Tenant(uid, self.config.state / "pods" / uid, document)
+        tenant.document = document
+        verdict = self._decide(tenant)
+        while acts := [act for act in verdict.acts if not isinstance(act, pods.Remove)]:
+            done = await asyncio.gather(*(self._perform(tenant, act) for act in acts))
+            verdict = self._decide(tenant)
+            if not any(done):
+                break
+        await self._tell(tenant, verdict)
+        if pods.Remove() in verdict.acts:
+            await self._remove(tenant)
+
+    def _decide(self, tenant: Tenant) -> pods.Verdict:
+        return pods.decide(tenant.document, tenant.facts(HOST), self.clock.now(), self.config.patience)
+
+    async def _perform(self, tenant: Tenant, act: pods.Act) -> bool:
+        """Carry one act out; False where it could not be and must be tried later."""
+        match act:
+            case pods.Prepare():
+                return await self._prepare(tenant)
+            case pods.Start():
+                return await self._start(tenant, act)
+            case pods.Stop():
+                self._stop(tenant, act)
+            case pods.Release():
+                await self._release(tenant)
+        return True
+
+    async def _tell(self, tenant: Tenant, verdict: pods.Verdict) -> None:
+        """Write the status if it says anything new."""
+        for event in verdict.events:
+            self._words.put_nowait(event)
+        if verdict.again:
+            self.queue.add_at(Key("", tenant.uid), verdict.again)
+        old = tenant.document.get("status") or {}
+        if all(old.get(key) == value for key, value in verdict.status.items()):
+            return
+        document = {**tenant.document, "status": {**old, **verdict.status}}
+        try:
+            written = await self.client.update(POD, document, manager=NAME, subresource="status")
+        except NotFound:
+            return
+        except Conflict:
+            fresh = await self.client.get(POD, key_of(document))
+            if fresh is not None and uid_of(fresh) == tenant.uid:
+                self._take(fresh)
+                self._due(tenant.uid)
+            return
+        self._take(written)
+        tenant.document = written
+
+    async def _remove(self, tenant: Tenant) -> None:
+        await self.hands.carry_out(Plan(delete=(Delete(POD, key_of(tenant.document), tenant.uid, grace=0),)))
+
+    # The acts.
+
+    async def _prepare(self, tenant: Tenant) -> bool:
+        """Address, namespaces, names, volumes."""
+        place = hosts.place_of(tenant.document)
+        address = self.addresses.get(str(place)) or hosts.allot(self.addresses, place, self.network)
+        if not address:
+            return self._troubled(tenant, "FailedCreatePodSandBox", "every address of the pod network is taken")
+        self.addresses[str(place)] = address
+        self._remember_addresses()
+        tenant.place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        before, tenant.address = tenant.address, address
+        try:
+            self._write_hosts(tenant)
+            sources = await self.provision.sources(tenant)
+            await self.provision.volumes(tenant, sources)
+            await self.processes.ask(self._pod_request(tenant))
+        except (MissingSource, Unmountable) as problem:
+            tenant.address = before
+            return self._troubled(tenant, "FailedMount", f"MountVolume.SetUp failed: {problem}")
+        except OSError as problem:
+            tenant.address = before
+            return self._troubled(tenant, "FailedCreatePodSandBox", f"failed to create pod sandbox: {problem}")
+        tenant.remember()
+        self._write_peers(tenant)
+        return True
+
+    def _troubled(self, tenant: Tenant, reason: str, message: str) -> bool:
+        self._say(tenant, reason, message, warning=True)
+        self.queue.add_at(Key("", tenant.uid), self.clock.now() + RETRY)
+        return False
+
+    def _pod_request(self, tenant: Tenant) -> Document:
+        hostname = hosts.hostname_of(tenant.document)
+        return {"do": "pod", "pod": tenant.uid, "hostname": hostname, "address": tenant.address}
+
+    async def _start(self, tenant: Tenant, act: pods.Start) -> bool:
+        """One attempt of one container, from its launch document to a running process."""
+        container = _container(tenant.document, act.name)
+        try:
+            sources = await self.provision.sources(tenant)
+            await self.provision.volumes(tenant, sources)
+            spec = self.provision.container(tenant, container, sources, self._peers(tenant))
+        except (MissingSource, Refused, Unmountable) as problem:
+            return self._cannot(tenant, act.name, Trouble("CreateContainerConfigError", str(problem)))
+        except (NoCommand, ValueError) as problem:
+            return self._cannot(tenant, act.name, Trouble("CreateContainerError", str(problem)))
+        tenant.troubles.pop(act.name, None)
+        self._say_image(tenant, container)
+        place = tenant.attempt_place(act.name, act.attempt)
+        volumes.take_away(place)
+        attempt = Attempt(place, act.name, act.attempt, act.streak, secrets.token_hex(32), self.clock.now())
+        await self.processes.start(attempt, tenant.uid, spec, lambda: self._due(tenant.uid))
+        tenant.attempts.setdefault(act.name, []).append(attempt)
+        tenant.health[act.name] = Health()
+        self._forget_old(tenant, act.name)
+        self._follow(tenant, attempt)
+        self._say(tenant, "Started", f"Started container {act.name}")
+        return True
+
+    def _cannot(self, tenant: Tenant, name: str, trouble: Trouble) -> bool:
+        tenant.troubles[name] = trouble
+        return self._troubled(tenant, "Failed", f"Error: {trouble.message}")
+
+    def _say_image(self, tenant: Tenant, container: Document) -> None:
+        image, choice = container.get("image", ""), self.provision.choice(container)
+        if not choice.known and image not in tenant.said:
+            tenant.said.add(image)
+            words = f'no profile for image "{image}"; the default "{choice.profile.name}" is used (see: aboard images)'
+            self._say(tenant, "UnknownImage", words, warning=True)
+
+    def _forget_old(self, tenant: Tenant, name: str) -> None:
+        for old in tenant.attempts[name][:-2]:
+            volumes.take_away(old.place)
+        del tenant.attempts[name][:-2]
+
+    def _follow(self, tenant: Tenant, attempt: Attempt) -> None:
+        self.processes.follow(attempt, lambda: self._ended(tenant, attempt))
+
+    def _ended(self, tenant: Tenant, attempt: Attempt) -> None:
+        learn_end(attempt, self.clock.now())
+        self._read_message(tenant, attempt)
+        ending = tenant.endings.pop(attempt.container, None)
+        if ending is not None:
+            ending.task.cancel()
+        self._due(tenant.uid)
+
+    def _read_message(self, tenant: Tenant, attempt: Attempt) -> None:
+        path = tenant.place / "messages" / attempt.container
+        with contextlib.suppress(OSError):
+            text = path.read_bytes()[:MESSAGE_BYTES].decode(errors="replace")
+            attempt.message = text or attempt.message
+
+    def _stop(self, tenant: Tenant, act: pods.Stop) -> None:
+        attempt = tenant.last(act.name)
+        if attempt is None or attempt.ended is not None:
+            return
+        before = tenant.endings.get(act.name)
+        if before is not None:
+            before.task.cancel()
+        words = act.why or f"Stopping container {act.name}"
+        self._say(tenant, "Killing", words)
+        deadline = self.clock.now() + act.grace
+        tenant.endings[act.name] = Ending(deadline, self._background(self._see_out(tenant, attempt, act.grace)))
+
+    async def _see_out(self, tenant: Tenant, attempt: Attempt, grace: timedelta) -> None:
+        """Ask politely, wait, insist."""
+        deadline = self.clock.now() + grace
+        name = dig(_container(tenant.document, attempt.container), "lifecycle", "stopSignal", default="SIGTERM")
+        self.processes.signal(attempt, getattr(signal, name, signal.SIGTERM))
+        await self.clock.sleep_until(deadline)
+        self.processes.kill(attempt)
+
+    async def _release(self, tenant: Tenant) -> None:
+        """Nothing of the pod runs: its namespaces and secrets go, its logs stay as long as the pod is known."""
+        tenant.address, tenant.released = "", True
+        await self.processes.ask({"do": "release", "pod": tenant.uid})
+        self.provision.forget(tenant.uid)
+        volumes.take_away(tenant.place / "volumes")
+        tenant.remember()
+
+    async def _clear(self, tenant: Tenant) -> None:
+        """The pod's object is gone: so is everything of it."""
+        for attempt in tenant.living():
+            self.processes.kill(attempt)
+        if tenant.living():
+            return
+        await self._release(tenant)
+        place = hosts.place_of(tenant.document)
+        if not place.subdomain:
+            self.addresses.pop(str(place), None)
+        volumes.take_away(tenant.place)
+        self.tenants.pop(tenant.uid, None)
+
+    # Names.
+
+    def _peers(self, tenant: Tenant) -> dict[str, str]:
+        return peers_named(self._known_peers(tenant))
+
+    def _known_peers(self, tenant: Tenant) -> list[tuple[Document, str]]:
+        """Everybody of the pod's subdomain; who has no address yet is given one, so that names are known early."""
+        found = []
+        for peer in [tenant.document, *hosts.peers_of(tenant.document, self.documents.values())]:
+            place = hosts.place_of(peer)
+            address = hosts.allot(self.addresses, place, self.network)
+            if address:
+                self.addresses[str(place)] = address
+                found.append((peer, address))
+        return found
+
+    def _write_hosts(self, tenant: Tenant) -> None:
+        """Written in place: containers see the same file."""
+        text = hosts.hosts_file(tenant.document, tenant.address, self._known_peers(tenant))
+        path = tenant.place / "hosts"
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
+            path.chmod(0o644)
+
+    def _write_peers(self, tenant: Tenant) -> None:
+        """A newcomer is told to those who are already there."""
+        uids = {uid_of(peer) for peer in hosts.peers_of(tenant.document, self.documents.values())}
+        for uid in uids - {tenant.uid}:
+            other = self.tenants.get(uid)
+            if other is not None and other.address:
+                self._write_hosts(other)
+
+    def _remember_addresses(self) -> None:
+        path = self.config.state / "addresses.json"
+        fresh = path.with_suffix(".new")
+        fresh.write_text(json.dumps(self.addresses))
+        os.replace(fresh, path)
+
+    # Words and chores.
+
+    def _say(self, tenant: Tenant, reason: str, message: str, *, warning: bool = False) -> None:
+        kind = "Warning" if warning else "Normal"
+        self._words.put_nowait(Event(tenant.document, reason, message, type=kind))
+
+    async def _speak(self) -> None:
+        while True:
+            event = await self._words.get()
+            with contextlib.suppress(ApiError, OSError):
+                await self.hands.carry_out(Plan(events=(event,)))
+
+    async def _refresh(self) -> None:
+        """Bring rendered volumes of running pods up to date, now and then."""
+        while True:
+            await self.clock.sleep_until(self.clock.now() + self.config.refresh)
+            for tenant in list(self.tenants.values()):
+                if tenant.living() and tenant.roots:
+                    with contextlib.suppress(MissingSource, Unmountable, ApiError, OSError):
+                        await self.provision.volumes(tenant, await self.provision.sources(tenant))
+
+    def _background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _container(pod: Document, name: str) -> Document:
+    everyone = [*pod["spec"].get("containers", []), *(pod["spec"].get("initContainers") or [])]
+    return next(container for container in everyone if container["name"] == name)
+
+
+def _is_finished(pod: Document) -> bool:
+    return dig(pod, "status", "phase") in ("Succeeded", "Failed")
+
+
+def _nameless(place: Path) -> Document:
+    """A pod that is known by its directory alone."""
+    record: Document = {}
+    with contextlib.suppress(OSError, ValueError):
+        record = json.loads((place / "pod.json").read_text())
+    names = {"name": record.get("name", ""), "namespace": record.get("namespace", ""), "uid": place.name}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": names, "spec": {"containers": []}}

@@ -1,0 +1,176 @@
+"""How a container is to be started, as one document for its init: command, environment, user, files, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from allaboard.api.documents import Document, dig
+from allaboard.node import environment, hosts, mounts
+from allaboard.node.environment import Sources
+from allaboard.node.hosts import Person
+from allaboard.node.limits import Limits
+from allaboard.node.mounts import Mount
+from allaboard.node.profiles import Profile
+
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Variables that carry the rendezvous port of a job; where pods share a network each job needs another port.
+PORT_NAMES = ("PET_MASTER_PORT", "MASTER_PORT", "DMLC_TRACKER_PORT")
+ADDRESS_NAMES = ("PET_RDZV_ENDPOINT", "JAX_COORDINATOR_ADDRESS")
+
+
+class Refused(Exception):
+    """Something in the pod this node does not do; Kubernetes says CreateContainerConfigError."""
+
+
+class NoCommand(Exception):
+    """Neither the container nor its image says what to run; Kubernetes says CreateContainerError."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What this machine gives to one container besides what the pod says."""
+
+    level: str
+    profile: Profile
+    path: tuple[str, ...] = ()  # first on PATH: the profile's environment
+    visible: tuple[str, ...] = ()  # trees of hidden homes that must be seen
+    hidden: tuple[str, ...] = ()  # trees that must not be
+    stage: str = ""
+    scratch: str = ""  # where a plain process starts
+    hooks: str = ""  # a directory for PYTHONPATH where names are resolved by us
+    hosts: str = ""  # the pod's hosts file
+    resolver: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)  # peers, for levels without a hosts file
+    port: int = 0  # of the job, for levels without a network of its own
+    limits: Limits = field(default_factory=Limits)
+    cgroups: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    extra: Mapping[str, str] = field(default_factory=dict)  # variables of devices and the like
+    many_users: bool = True  # False where only one user exists (rootless, single map)
+
+
+def launch(container: Document, sources: Sources, bound: Sequence[Mount], setting: Setting) -> Document:
+    """The launch document of one container."""
+    pod = sources.pod
+    check(pod, container)
+    user = user_of(pod, container, setting)
+    variables = _variables(container, sources, setting, user)
+    argv = environment.command_line(_with_default_command(container, setting.profile), variables)
+    if not argv:
+        raise NoCommand("no command specified")
+    spec: Document = {"argv": argv, "env": variables, "cwd": container.get("workingDir") or "/"}
+    spec |= {"stdin": bool(container.get("stdin")), "user": _user_document(pod, user)}
+    spec |= {"limits": setting.limits.document(), "cgroups": list(setting.cgroups)}
+    if setting.level == "D":
+        return _plain(spec, bound, setting)
+    spec |= {"stage": setting.stage, "visible": list(setting.visible), "hidden": list(setting.hidden)}
+    spec |= {"etc": _etc(pod, setting, user), "devices": list(setting.devices)}
+    spec |= {"mounts": [mount.document() for mount in (Mount(setting.hosts, "/etc/hosts"), *bound)]}
+    return spec | _rights(container)
+
+
+def check(pod: Document, container: Document) -> None:
+    """What this node cannot do is refused by name."""
+    if dig(container, "securityContext", "privileged"):
+        raise Refused(f'container "{container["name"]}": privileged is not supported; name the capabilities it needs')
+    for field_name in ("hostPID", "hostIPC"):
+        if dig(pod, "spec", field_name):
+            raise Refused(f"spec.{field_name} is not supported on this node")
+
+
+def _with_default_command(container: Document, profile: Profile) -> Document:
+    if container.get("command") or not profile.command:
+        return container
+    return {**container, "command": list(profile.command)}
+
+
+def user_of(pod: Document, container: Document, setting: Setting) -> Person:
+    """Who the container runs as: it says, its pod says, its image says, or root."""
+    uid, gid = (
+        dig(container, "securityContext", key, default=dig(pod, "spec", "securityContext", key))
+        for key in ("runAsUser", "runAsGroup")
+    )
+    own = setting.profile.user
+    if uid is None and own is not None:
+        uid, gid = own.uid, own.gid if gid is None else gid
+    if dig(container, "securityContext", "runAsNonRoot", default=dig(pod, "spec", "securityContext", "runAsNonRoot")):
+        _refuse_root(container, uid)
+    if uid is None or not setting.many_users:
+        return Person("root", 0, gid if gid is not None and setting.many_users else 0, "/root", "/bin/bash")
+    if own is not None and own.uid == uid:
+        return Person(own.name, uid, own.gid if gid is None else gid, own.home, own.shell)
+    name = "root" if uid == 0 else f"user{uid}"
+    return Person(name, uid, gid or 0, "/root" if uid == 0 else f"/home/{name}", "/bin/bash")
+
+
+def _refuse_root(container: Document, uid: int | None) -> None:
+    if not uid:
+        words = "container has runAsNonRoot and image will run as root"
+        raise Refused(f"{words} (container: {container['name']})")
+
+
+def _user_document(pod: Document, user: Person) -> Document:
+    context = dig(pod, "spec", "securityContext", default={})
+    groups = [*(context.get("supplementalGroups") or []), *([context["fsGroup"]] if context.get("fsGroup") else [])]
+    return {"uid": user.uid, "gid": user.gid, "groups": sorted({user.gid, *groups})}
+
+
+def _variables(container: Document, sources: Sources, setting: Setting, user: Person) -> dict[str, str]:
+    """Lowest first: the machine's, the image's, Kubernetes' own, the container's."""
+    path = ":".join([*setting.path, SYSTEM_PATH])
+    home = user.home if setting.level != "D" else setting.scratch
+    found = {"PATH": path, "HOME": home, "HOSTNAME": hosts.hostname_of(sources.pod)}
+    found |= setting.profile.env
+    found |= setting.limits.variables()
+    found |= setting.extra
+    return found | environment.resolve(container, sources)
+
+
+def _etc(pod: Document, setting: Setting, user: Person) -> dict[str, list[str | int]]:
+    people = [person for person in (setting.profile.user, user) if person is not None and person.uid != 0]
+    files = hosts.account_files(people, 101 if setting.many_users else 0)
+    name = hosts.hostname_of(pod)
+    files |= {"hostname": (f"{name}\n", 0o644), "nsswitch.conf": (NSSWITCH, 0o644)}
+    files["resolv.conf"] = (hosts.resolv_conf(pod, setting.resolver), 0o644)
+    for path, text in setting.profile.files.items():
+        if path.startswith("/etc/"):
+            files[path.removeprefix("/etc/")] = (text, 0o644)
+    return {path: [text, mode] for path, (text, mode) in files.items()}
+
+
+NSSWITCH = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nservices: files\n"
+
+
+def _rights(container: Document) -> Document:
+    context = container.get("securityContext") or {}
+    capabilities = context.get("capabilities") or {}
+    found: Document = {"capAdd": _bare(capabilities.get("add")), "capDrop": _bare(capabilities.get("drop"))}
+    return found | {"noNewPrivileges": context.get("allowPrivilegeEscalation") is False}
+
+
+def _bare(names: Sequence[str] | None) -> list[str]:
+    return [name.upper().removeprefix("CAP_") for name in names or ()]
+
+
+def _plain(spec: Document, bound: Sequence[Mount], setting: Setting) -> Document:
+    """A process without namespaces: names become addresses, mount paths host paths, the port the job's own."""
+
+    def rewritten(text: str) -> str:
+        return mounts.replaced_paths(hosts.rewrite(text, setting.names), bound)
+
+    env = {name: _port(name, rewritten(value), setting.port) for name, value in spec["env"].items()}
+    if setting.hooks:
+        env["PYTHONPATH"] = ":".join(filter(None, [setting.hooks, env.get("PYTHONPATH", "")]))
+    env.setdefault("GLOO_SOCKET_IFNAME", "lo")
+    here = rewritten(spec["cwd"]) if spec["cwd"] != "/" else setting.scratch
+    return {**spec, "argv": [rewritten(word) for word in spec["argv"]], "env": env, "cwd": here}
+
+
+def _port(name: str, value: str, port: int) -> str:
+    if not port:
+        return value
+    if name in PORT_NAMES and value.isdigit():
+        return str(port)
+    host, colon, old = value.rpartition(":")
+    return f"{host}:{port}" if name in ADDRESS_NAMES and colon and old.isdigit() else value

@@ -1,0 +1,250 @@
+"""What a container needs before it starts: objects loaded, volumes written, its launch document made."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from allaboard.api.documents import Document, Key, dig
+from allaboard.api.kinds import CLAIM, CONFIG_MAP, SECRET, SERVICE, VOLUME
+from allaboard.api.meta import name_of, namespace_of, uid_of
+from allaboard.kube.client import Client, Select
+from allaboard.node import environment, hosts, launch, mounts, volumes
+from allaboard.node.config import Config, TokenAsk
+from allaboard.node.environment import Sources
+from allaboard.node.limits import limits_of
+from allaboard.node.mounts import RENDERED, Mount, Tokens, Unmountable, Volume
+from allaboard.node.profiles import Choice, choose
+from allaboard.node.tenants import Tenant
+
+log = logging.getLogger(__name__)
+
+HOOK = '''"""Names of pods, where no hosts file can be shown: Python's own look-ups ask this list first."""
+import json, os, socket, sys
+try:
+    _names = json.load(open(os.environ["ABOARD_HOSTS"]))
+except Exception:
+    _names = {}
+def _plain(look):
+    def ask(host, *rest, **more):
+        return look(_names.get(host, host) if isinstance(host, str) else host, *rest, **more)
+    return ask
+for _name in ("getaddrinfo", "gethostbyname", "gethostbyname_ex"):
+    setattr(socket, _name, _plain(getattr(socket, _name)))
+socket.gethostname = lambda: os.environ.get("HOSTNAME", "")
+_connect = socket.socket.connect
+def connect(self, address):
+    if isinstance(address, tuple) and address and address[0] in _names:
+        address = (_names[address[0]], *address[1:])
+    return _connect(self, address)
+socket.socket.connect = connect
+_bind = socket.socket.bind
+def bind(self, address):
+    if isinstance(address, tuple) and address and address[0] in _names:
+        address = (_names[address[0]], *address[1:])
+    return _bind(self, address)
+socket.socket.bind = bind
+'''
+
+
+class Provision:
+    """Loads and writes; one per agent."""
+
+    def __init__(self, client: Client, config: Config, level: str, gateway: str) -> None:
+        self.client, self.config, self.level, self.gateway = client, config, level, gateway
+        self.allocatable: dict[str, str] = {}
+        self.many_users = level == "A"
+        self.volatile = _volatile(config.state)
+        self.ports: dict[str, int] = {}
+
+    def open(self) -> None:
+        """Directories that every container uses."""
+        for name in ("stage", "pods", "hooks"):
+            (self.config.state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.volatile.mkdir(parents=True, exist_ok=True, mode=0o700)
+        (self.config.state / "hooks" / "sitecustomize.py").write_text(HOOK)
+
+    async def sources(self, tenant: Tenant) -> Sources:
+        """Every object the pod's environment and volumes may draw on."""
+        pod = tenant.document
+        wanted = sorted(set(_wanted(pod)))
+        found = await asyncio.gather(*(self._load(kind, namespace_of(pod), name) for kind, name in wanted))
+        config_maps = {name: doc for (kind, name), doc in zip(wanted, found) if kind == "configMap"}
+        secrets = {name: doc for (kind, name), doc in zip(wanted, found) if kind == "secret"}
+        services: list[Document] = []
+        if dig(pod, "spec", "enableServiceLinks", default=True):
+            services = await self.client.list(SERVICE, Select(namespace=namespace_of(pod)))
+        api = (self.gateway, 443) if self.level in "AB" else self.config.api
+        return Sources(pod, config_maps, secrets, tuple(services), tenant.address, HOST, self.allocatable, api)
+
+    async def _load(self, kind: str, namespace: str, name: str) -> Document | None:
+        return await self.client.get(CONFIG_MAP if kind == "configMap" else SECRET, Key(namespace, name))
+
+    async def volumes(self, tenant: Tenant, sources: Sources) -> None:
+        """Bring every volume of the pod to its present content."""
+        pod = tenant.document
+        group = dig(pod, "spec", "securityContext", "fsGroup")
+        tokens = Tokens({ask: await self._token(pod, ask) for ask in mounts.token_asks(pod)})
+        for volume in mounts.volumes_of(pod):
+            if volume.kind in RENDERED:
+                root = self.volatile / tenant.uid / volume.name
+                files = mounts.render(volume, sources, tokens)
+                volumes.write_files(root, files, owner_reads=self._owner_reads(pod), group=group)
+                tenant.roots[volume.name] = str(root)
+            elif volume.name not in tenant.roots:
+                tenant.roots[volume.name] = await self._directory(tenant, volume, group)
+
+    def _owner_reads(self, pod: Document) -> bool:
+        """Whether the pod's processes own the files we write: then private keys must be private."""
+        return not self.many_users or not dig(pod, "spec", "securityContext", "runAsUser")
+
+    async def _token(self, pod: Document, ask: tuple[str, int]) -> str:
+        account = dig(pod, "spec", "serviceAccountName", default="default")
+        return await self.config.tokens(TokenAsk(namespace_of(pod), account, name_of(pod), uid_of(pod), *ask))
+
+    async def _directory(self, tenant: Tenant, volume: Volume, group: int | None) -> str:
+        if volume.kind == "hostPath":
+            return self._host_path(volume)
+        if volume.kind in ("persistentVolumeClaim", "ephemeral"):
+            return await self._claim(tenant, volume)
+        memory = volume.spec.get("medium") == "Memory"
+        root = (self.volatile / tenant.uid if memory else tenant.place / "volumes") / volume.name
+        volumes.make_empty(root, group)
+        return str(root)
+
+    def _host_path(self, volume: Volume) -> str:
+        path = str(volume.spec.get("path", ""))
+        allowed = any(path == prefix or path.startswith(prefix.rstrip("/") + "/") for prefix in self.config.host_paths)
+        if not allowed:
+            have = ", ".join(self.config.host_paths) or "nothing"
+            raise Unmountable(f'volume "{volume.name}": hostPath "{path}" is not allowed on this node; allowed: {have}')
+        if words := volumes.check_host_path(path, volume.spec.get("type", "")):
+            raise Unmountable(f'volume "{volume.name}": {words}')
+        return os.path.realpath(path)
+
+    async def _claim(self, tenant: Tenant, volume: Volume) -> str:
+        """A bound claim is a directory: the one its PersistentVolume names, else one of ours by claim uid."""
+        space = namespace_of(tenant.document)
+        ephemeral = volume.kind == "ephemeral"
+        name = f"{name_of(tenant.document)}-{volume.name}" if ephemeral else volume.spec["claimName"]
+        claim = await self.client.get(CLAIM, Key(space, name))
+        if claim is None:
+            raise Unmountable(f'persistentvolumeclaim "{name}" not found')
+        if dig(claim, "status", "phase") != "Bound" and not dig(claim, "spec", "volumeName"):
+            raise Unmountable(f'persistentvolumeclaim "{name}" is not bound')
+        bound = await self.client.get(VOLUME, Key("", dig(claim, "spec", "volumeName", default="")))
+        path = dig(bound, "spec", "hostPath", "path") or dig(bound, "spec", "local", "path")
+        root = Path(path) if path else (self.config.claims or self.config.state / "claims") / uid_of(claim)
+        root.mkdir(parents=True, exist_ok=True)
+        root.chmod(0o777)
+        return str(root)
+
+    def choice(self, container: Document) -> Choice:
+        return choose(container.get("image", ""), self.config.profiles, self.config.default_profile)
+
+    def container(self, tenant: Tenant, container: Document, sources: Sources, peers: dict[str, str]) -> Document:
+        """The launch document of one container."""
+        setting = self._setting(tenant, container, peers)
+        variables = environment.resolve(container, sources)
+        bound = mounts.mounts_of(container, tenant.roots, variables)
+        for mount in bound:
+            if not os.path.exists(mount.source):
+                Path(mount.source).mkdir(parents=True)
+        message = Mount(str(self._message_file(tenant, container)), _message_path(container))
+        return launch.launch(container, sources, [message, *bound], setting)
+
+    def _message_file(self, tenant: Tenant, container: Document) -> Path:
+        path = Path(tenant.place, "messages", container["name"])
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o666)
+        path.chmod(0o666)
+        return path
+
+    def _setting(self, tenant: Tenant, container: Document, peers: dict[str, str]) -> launch.Setting:
+        state, pod = self.config.state, tenant.document
+        profile = self.choice(container).profile
+        python = profile.python or sys.executable
+        job = f"{namespace_of(pod)}/{pod['spec'].get('subdomain', '')}"
+        port = self.ports.setdefault(job, 29500 + len(self.ports)) if self.level in "CD" else 0
+        scratch = tenant.place / "work"
+        scratch.mkdir(exist_ok=True)
+        names = tenant.place / "names.json"
+        if self.level == "D":
+            names.write_text(json.dumps(peers))
+        return launch.Setting(
+            level=self.level,
+            profile=profile,
+            path=(*profile.path, os.path.dirname(python)),
+            visible=tuple(_visible(python)),
+            hidden=(str(state), str(self.volatile)),
+            stage=str(state / "stage"),
+            scratch=str(scratch),
+            hooks=str(state / "hooks") if self.level == "D" else "",
+            hosts=str(tenant.place / "hosts"),
+            resolver=self.gateway,
+            names=peers if self.level == "D" else {},
+            port=port,
+            limits=limits_of(container, plain=True),
+            extra={"ABOARD_HOSTS": str(names)} if self.level == "D" else {},
+            many_users=self.many_users,
+        )
+
+    def forget(self, uid: str) -> None:
+        volumes.take_away(self.volatile / uid)
+
+
+HOST = "127.0.0.1"
+
+
+def _volatile(state: Path) -> Path:
+    """Where secrets and memory volumes live: never on disk where there is a memory file system."""
+    if os.access("/dev/shm", os.W_OK):
+        return Path("/dev/shm") / f"aboard-{os.getuid()}-{abs(hash_of(str(state))):x}"
+    return state / "volatile"
+
+
+def hash_of(text: str) -> int:
+    """The same number in every process for the same text."""
+    return int.from_bytes(text.encode()[-64:], "little") % (1 << 61) ^ len(text)
+
+
+def _message_path(container: Document) -> str:
+    return str(container.get("terminationMessagePath") or "/dev/termination-log")
+
+
+def _wanted(pod: Document) -> Iterable[tuple[str, str]]:
+    """The ConfigMaps and Secrets a pod names, in its environments and volumes."""
+    containers = [*pod["spec"].get("containers", []), *(pod["spec"].get("initContainers") or [])]
+    for container in containers:
+        for entry in container.get("envFrom") or []:
+            if "configMapRef" in entry:
+                yield "configMap", entry["configMapRef"]["name"]
+            if "secretRef" in entry:
+                yield "secret", entry["secretRef"]["name"]
+        for entry in container.get("env") or []:
+            source = entry.get("valueFrom") or {}
+            if "configMapKeyRef" in source:
+                yield "configMap", source["configMapKeyRef"]["name"]
+            if "secretKeyRef" in source:
+                yield "secret", source["secretKeyRef"]["name"]
+    for volume in mounts.volumes_of(pod):
+        yield from mounts.needs(volume)
+
+
+def _visible(python: str) -> list[str]:
+    """The trees an interpreter needs: its environment, the installation behind it, and this package."""
+    prefix = os.path.dirname(os.path.dirname(os.path.abspath(python)))
+    behind = os.path.dirname(os.path.dirname(os.path.realpath(python)))
+    package = str(Path(__file__).resolve().parent.parent.parent)
+    return [path for path in dict.fromkeys((prefix, behind, package)) if path not in ("/", "/usr")]
+
+
+def peers_named(pods: Iterable[tuple[Document, str]]) -> dict[str, str]:
+    """Every name of every peer with its address."""
+    return {name: address for pod, address in pods for name in hosts.names_of(pod)}

@@ -1,0 +1,108 @@
+"""The nodes of this machine, as objects: registered once, kept alive by leases, taken away at the end."""
+
+from __future__ import annotations
+
+import logging
+
+from allaboard.api.documents import Document, Key
+from allaboard.api.errors import AlreadyExists, ApiError, Conflict, NotFound
+from allaboard.api.kinds import LEASE, NODE
+from allaboard.api.meta import stamp, uid_of
+from allaboard.kube.client import Client, PatchType
+from allaboard.kube.clock import Clock
+from allaboard.node import levels, nodes
+from allaboard.node.config import Config
+from allaboard.node.nodes import Claim, Machine
+
+log = logging.getLogger(__name__)
+
+MANAGER = "kubelet"
+
+
+class Register:
+    """Says what this machine has, and that it is alive."""
+
+    def __init__(self, client: Client, config: Config, clock: Clock) -> None:
+        self.client, self.config, self.clock = client, config, clock
+        self.machine = Machine()
+        self.address, self.port = "127.0.0.1", 0
+        self.resources: dict[str, str] = {}
+        self.conditions: dict[str, tuple[bool, str, str]] = {}
+
+    def open(self, level: str, machine: Machine) -> None:
+        """What every node of this machine will announce."""
+        self.machine = machine
+        gpus = {nodes.GPU: str(self.config.gpus)} if self.config.gpus else {}
+        self.resources = {**machine.resources, **gpus, **self.config.capacity}
+        sandboxed = (level != "D", f"Level{level}", levels.LEVELS[level])
+        self.conditions = {**nodes.HEALTHY, "PodsIsolated": sandboxed}
+
+    async def run(self) -> None:
+        """Announce every node, then keep saying that it lives."""
+        while True:
+            for name in self.config.nodes:
+                try:
+                    await self._announce(name)
+                except (ApiError, OSError, TimeoutError) as problem:
+                    log.warning("node %s: %s", name, problem)
+            await self.clock.sleep_until(self.clock.now() + self.config.heartbeat)
+
+    def claim(self, name: str) -> Claim:
+        return Claim(name, self.resources, self.config.labels, self.address, self.port, self.conditions)
+
+    async def _announce(self, name: str) -> None:
+        node = await self._node(name)
+        await self._status(node)
+        await self._lease(node)
+
+    async def _node(self, name: str) -> Document:
+        node = await self.client.get(NODE, Key("", name))
+        if node is None:
+            fresh = nodes.node_document(self.claim(name), self.machine)
+            try:
+                node = await self.client.create(NODE, fresh, manager=MANAGER)
+            except AlreadyExists:
+                node = await self.client.get(NODE, Key("", name)) or fresh
+        # Admission marks every new node as not ready; we are.
+        taints = (node.get("spec") or {}).get("taints") or []
+        kept = [taint for taint in taints if taint.get("key") != "node.kubernetes.io/not-ready"]
+        if len(kept) != len(taints):
+            body = {"spec": {"taints": kept or None}}
+            node = await self.client.patch(NODE, Key("", name), body, type=PatchType.MERGE, manager=MANAGER)
+        return node
+
+    async def _status(self, node: Document) -> None:
+        """Written when something changed; the lease alone says that we live."""
+        now = self.clock.now()
+        old = node.get("status") or {}
+        new = nodes.node_status(self.claim(node["metadata"]["name"]), self.machine, old, now)
+        if _lasting(new) == _lasting(old):
+            return
+        try:
+            await self.client.update(NODE, {**node, "status": new}, manager=MANAGER, subresource="status")
+        except Conflict:
+            log.debug("node changed meanwhile; the next heartbeat writes it")
+
+    async def _lease(self, node: Document) -> None:
+        lease = nodes.lease_document(node["metadata"]["name"], uid_of(node), self.clock.now())
+        key = Key(nodes.LEASES, node["metadata"]["name"])
+        body = {"spec": lease["spec"]}
+        try:
+            await self.client.patch(LEASE, key, body, type=PatchType.MERGE, manager=MANAGER)
+        except NotFound:
+            await self.client.create(LEASE, lease, manager=MANAGER)
+
+    async def leave(self) -> None:
+        """The nodes are not ready any more: said once, at the end."""
+        now = self.clock.now()
+        self.conditions["Ready"] = (False, "KubeletStopped", f"the agent stopped at {stamp(now)}")
+        for name in self.config.nodes:
+            node = await self.client.get(NODE, Key("", name))
+            if node is not None:
+                await self._status(node)
+
+
+def _lasting(status: Document) -> Document:
+    """A status without its heartbeat times."""
+    conditions = [{k: v for k, v in c.items() if k != "lastHeartbeatTime"} for c in status.get("conditions") or []]
+    return {**status, "conditions": conditions}

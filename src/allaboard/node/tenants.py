@@ -1,0 +1,90 @@
+"""A pod on this machine: its directory, its containers' attempts, and what is being done to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from allaboard.api.documents import Document
+from allaboard.node.facts import Doom, Facts, Health, Trouble
+from allaboard.node.processes import Attempt, adopt, write_private
+
+
+@dataclass(slots=True)
+class Ending:
+    """A container on its way out: until when it may tidy up, and the task that sees to it."""
+
+    deadline: datetime
+    task: asyncio.Task[None]
+
+
+@dataclass(slots=True)
+class Tenant:
+    """Everything the agent remembers about one pod; what must survive it is in `place`."""
+
+    uid: str
+    place: Path
+    document: Document
+    address: str = ""
+    attempts: dict[str, list[Attempt]] = field(default_factory=dict)
+    troubles: dict[str, Trouble] = field(default_factory=dict)
+    health: dict[str, Health] = field(default_factory=dict)
+    endings: dict[str, Ending] = field(default_factory=dict)
+    probes: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    roots: dict[str, str] = field(default_factory=dict)  # volume → directory
+    doom: Doom | None = None
+    released: bool = False
+    said: set[str] = field(default_factory=set)  # warnings already given
+
+    def facts(self, host: str) -> Facts:
+        return Facts(
+            host=host,
+            address=self.address,
+            runs={name: tuple(a.run() for a in attempts[-2:]) for name, attempts in self.attempts.items()},
+            troubles=dict(self.troubles),
+            health=dict(self.health),
+            stopping={name: ending.deadline for name, ending in self.endings.items()},
+            doom=self.doom,
+        )
+
+    def living(self) -> list[Attempt]:
+        return [attempts[-1] for attempts in self.attempts.values() if attempts and attempts[-1].ended is None]
+
+    def last(self, container: str) -> Attempt | None:
+        attempts = self.attempts.get(container)
+        return attempts[-1] if attempts else None
+
+    def attempt_place(self, container: str, number: int) -> Path:
+        return self.place / "containers" / container / str(number)
+
+    def remember(self) -> None:
+        """Write down what a later agent must know."""
+        record: Document = {"address": self.address, "released": self.released}
+        if self.doom:
+            record["doom"] = [self.doom.reason, self.doom.message]
+        metadata = self.document["metadata"]
+        record |= {"namespace": metadata["namespace"], "name": metadata["name"]}
+        write_private(self.place / "pod.json", json.dumps(record))
+
+
+def find(place: Path, document: Document, children: dict[str, int], now: datetime) -> Tenant:
+    """A pod's directory after a restart, made a tenant again."""
+    tenant = Tenant(place.name, place, document)
+    try:
+        record = json.loads((place / "pod.json").read_text())
+    except (OSError, ValueError):
+        return tenant
+    tenant.address, tenant.released = record["address"], record["released"]
+    if record.get("doom"):
+        tenant.doom = Doom(*record["doom"])
+    for folder in sorted((place / "containers").glob("*")):
+        numbers = sorted(
+            (entry for entry in folder.iterdir() if entry.name.isdigit()), key=lambda entry: int(entry.name)
+        )
+        found = [attempt for entry in numbers if (attempt := adopt(entry, children, now)) is not None]
+        if found:
+            tenant.attempts[folder.name] = found
+    return tenant

@@ -1,0 +1,138 @@
+"""The scheduler at work: changes in, a cycle when something changed, and what it decided as a plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from itertools import groupby
+
+from allaboard.api import labels
+from allaboard.api.documents import Document, Key, dig
+from allaboard.api.kinds import POD_GROUP, Kind
+from allaboard.kube.client import Reader
+from allaboard.kube.clock import Clock
+from allaboard.kube.controller import Watch
+from allaboard.kube.plan import NOTHING, Plan
+from allaboard.scheduling import metrics, outcomes
+from allaboard.scheduling.cycle import cycle
+from allaboard.scheduling.decisions import Bind, Decisions
+from allaboard.scheduling.policy import DEFAULT, Policy
+from allaboard.scheduling.reasons import Reason
+from allaboard.scheduling.snapshot import FOLLOWED, Snapshot
+
+CYCLE = Key("", "cycle")
+
+
+def pod_key(task: str) -> Key:
+    """A task is named after its pod."""
+    namespace, _, name = task.partition("/")
+    return Key(namespace, name)
+
+
+class Scheduler:
+    """One key, one cycle at a time. It runs when a change was told, or at the deadline the last cycle gave."""
+
+    name = "scheduler"
+    manager = "default-scheduler"
+
+    def __init__(self, reader: Reader, clock: Clock, schedulers: frozenset[str], policy: Policy = DEFAULT) -> None:
+        self.reader, self.clock, self.policy = reader, clock, policy
+        self.snapshot = Snapshot(schedulers)
+        self.watches = tuple(Watch(kind, self._keys) for kind in FOLLOWED)
+        self._deadline: float | None = None
+        self._said: dict[str, Reason] = {}
+
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+        self.snapshot.observe(kind, old, new)
+
+    def _keys(self, _document: Document) -> Iterable[Key]:
+        return (CYCLE,) if self.snapshot.moved else ()
+
+    async def reconcile(self, _key: Key) -> Plan:
+        moment = self.clock.now()
+        now = moment.timestamp()
+        changed = self.snapshot.flush(now)
+        if not changed and (self._deadline is None or now < self._deadline):
+            return self._again(NOTHING)
+        started = time.perf_counter()
+        decisions = cycle(self.snapshot.state, self.policy, now)
+        metrics.CYCLE.set((time.perf_counter() - started) * 1000)
+        self._deadline = decisions.deadline
+        plan = self._plan(decisions, moment)
+        self._assume(decisions, now)
+        return self._again(plan)
+
+    def _again(self, plan: Plan) -> Plan:
+        if self._deadline is None:
+            return plan
+        return plan + Plan(again=datetime.fromtimestamp(self._deadline, UTC))
+
+    def _assume(self, decisions: Decisions, now: float) -> None:
+        """Until the watch shows them, what was decided holds as fact."""
+        for bind in decisions.binds:
+            self.snapshot.assume_bound(pod_key(bind.task), bind.node, bind.gpu_groups, now)
+        for eviction in decisions.evictions:
+            self.snapshot.assume_leaving(pod_key(eviction.task), now)
+
+    # --- decisions as writes ---
+
+    def _plan(self, decisions: Decisions, now: datetime) -> Plan:
+        plan = outcomes.forget(self.snapshot.failed_requests())
+        plan += Plan(together=tuple(self._requests(gang, list(b)) for gang, b in groupby(decisions.binds, _gang)))
+        for eviction in decisions.evictions:
+            plan += outcomes.evict(self.snapshot.pods[pod_key(eviction.task)], eviction.message, now)
+            metrics.EVICTED.labels(eviction.action).inc()
+        return plan + self._marks(decisions, now) + self._words(decisions, now)
+
+    def _requests(self, gang: str, binds: list[Bind]) -> tuple[Document, ...]:
+        """The requests of one gang: created all or none."""
+        metrics.SCHEDULED.inc()
+        short = gang.partition("/")[2]
+        return tuple(
+            outcomes.bind_request(
+                outcomes.Seat(self.snapshot.pods[pod_key(b.task)], b.node, short, b.gpu_groups, b.portion), b.gpus
+            )
+            for b in binds
+        )
+
+    def _marks(self, decisions: Decisions, now: datetime) -> Plan:
+        """Times the next cycles need: when a gang last started, since when it is incomplete."""
+        plan = NOTHING
+        for gang in decisions.started:
+            plan += self._mark(gang, labels.LAST_START, now.timestamp())
+        for gang, since in decisions.stale.items():
+            plan += self._mark(gang, labels.STALE_SINCE, since)
+        return plan
+
+    def _mark(self, gang: str, key: str, since: float | None) -> Plan:
+        kind, group = self.snapshot.groups.get(gang, (None, {}))
+        return outcomes.mark(group, key, since) if kind == POD_GROUP else NOTHING
+
+    def _words(self, decisions: Decisions, now: datetime) -> Plan:
+        plan = NOTHING
+        for gang in dict.fromkeys(bind.gang for bind in decisions.binds):
+            self._said.pop(gang, None)
+            kind, group = self.snapshot.groups.get(gang, (None, {}))
+            if kind == POD_GROUP:
+                plan += outcomes.relieve(group, now)
+        for gang, reason in decisions.reasons.items():
+            if self._said.get(gang) != reason:
+                self._said[gang] = reason
+                plan += self._refuse(gang, reason, now)
+        return plan
+
+    def _refuse(self, gang: str, reason: Reason, now: datetime) -> Plan:
+        """The waiting pods of a gang, and its PodGroup where it has one, say why."""
+        snapshot = self.snapshot
+        keys = [key for key in sorted(snapshot.members.get(gang, ())) if key not in snapshot.requests]
+        pods = [pod for key in keys if not (pod := snapshot.pods[key])["spec"].get("nodeName")]
+        kind, group = snapshot.groups.get(gang, (None, {}))
+        plan = outcomes.refuse(group, reason, now) if kind == POD_GROUP else NOTHING
+        if dig(group, "spec", "markUnschedulable") is False:
+            return plan
+        return plan + outcomes.tell_pods(pods, outcomes.pod_message(reason, len(snapshot.state.nodes)), now)
+
+
+def _gang(bind: Bind) -> str:
+    return bind.gang

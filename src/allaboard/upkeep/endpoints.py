@@ -1,0 +1,204 @@
+"""Endpoints: who stands behind a service, kept as an EndpointSlice and as the older Endpoints object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from allaboard.api.documents import Document, Key, dig
+from allaboard.api.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE, Kind
+from allaboard.api.meta import is_leaving, is_true, key_of, labels_of, name_of, namespace_of, owner_reference, uid_of
+from allaboard.kube.client import Reader, Select
+from allaboard.kube.clock import Clock
+from allaboard.kube.controller import Watch
+from allaboard.kube.plan import NOTHING, Create, Delete, Plan, Update
+
+SERVICE_NAME = "kubernetes.io/service-name"
+MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+HEADLESS = "service.kubernetes.io/headless"
+CONTROLLER = "endpointslice-controller.k8s.io"
+
+
+def selects(service: Document, pod: Document) -> bool:
+    selector = dig(service, "spec", "selector", default={})
+    return bool(selector) and selector.items() <= labels_of(pod).items()
+
+
+def stands_behind(service: Document, pod: Document) -> bool:
+    """Whether a pod has an address and a life; the end of either takes it out."""
+    alive = dig(pod, "status", "phase") not in ("Succeeded", "Failed")
+    return alive and bool(dig(pod, "status", "podIP")) and selects(service, pod)
+
+
+def is_headless(service: Document) -> bool:
+    return bool(dig(service, "spec", "clusterIP") == "None")
+
+
+def _is_ready(service: Document, pod: Document) -> bool:
+    early = bool(dig(service, "spec", "publishNotReadyAddresses"))
+    return early or (is_true(pod, "Ready") and not is_leaving(pod))
+
+
+def slice_name(service: Document) -> str:
+    """One slice a service, so its name can be told beforehand."""
+    return f"{name_of(service)}-{uid_of(service)[:5]}"
+
+
+def slice_of(service: Document, pods: Sequence[Document]) -> Document:
+    """The EndpointSlice this service should have."""
+    worn = {**labels_of(service), SERVICE_NAME: name_of(service), MANAGED_BY: CONTROLLER}
+    if is_headless(service):
+        worn[HEADLESS] = ""
+    return {
+        "apiVersion": ENDPOINT_SLICE.api_version,
+        "kind": ENDPOINT_SLICE.kind,
+        "metadata": {
+            "name": slice_name(service),
+            "namespace": namespace_of(service),
+            "labels": worn,
+            "ownerReferences": [owner_reference({"apiVersion": "v1", "kind": "Service", **service})],
+        },
+        "addressType": "IPv4",
+        "endpoints": [_endpoint(service, pod) for pod in pods],
+        "ports": [
+            {"name": port.get("name") or "", "port": _target(port, pods), "protocol": port.get("protocol") or "TCP"}
+            for port in dig(service, "spec", "ports", default=())
+        ],
+    }
+
+
+def _endpoint(service: Document, pod: Document) -> Document:
+    ready, leaving = _is_ready(service, pod), is_leaving(pod)
+    serving = is_true(pod, "Ready") or bool(dig(service, "spec", "publishNotReadyAddresses"))
+    endpoint: Document = {
+        "addresses": [pod["status"]["podIP"]],
+        "conditions": {"ready": ready, "serving": serving, "terminating": leaving},
+        "targetRef": _target_reference(pod),
+    }
+    if hostname := _hostname(service, pod):
+        endpoint["hostname"] = hostname
+    return endpoint | ({"nodeName": pod["spec"]["nodeName"]} if pod["spec"].get("nodeName") else {})
+
+
+def _target_reference(pod: Document) -> Document:
+    return {"kind": "Pod", "name": name_of(pod), "namespace": namespace_of(pod), "uid": uid_of(pod)}
+
+
+def _hostname(service: Document, pod: Document) -> str:
+    """A pod that says it belongs to this service has a name of its own under it."""
+    spec = pod["spec"]
+    return str(spec.get("hostname") or "") if spec.get("subdomain") == name_of(service) else ""
+
+
+def _target(port: Document, pods: Sequence[Document]) -> int | None:
+    """The port pods listen on; a name is looked up in the first pod that has it."""
+    target = port.get("targetPort", port.get("port"))
+    if not isinstance(target, str):
+        return int(target or port["port"])
+    for pod in pods:
+        for container in pod["spec"].get("containers") or ():
+            for offered in container.get("ports") or ():
+                if offered.get("name") == target:
+                    return int(offered["containerPort"])
+    return None
+
+
+def endpoints_of(service: Document, pods: Sequence[Document]) -> Document:
+    """The Endpoints object this service should have."""
+    ready = [pod for pod in pods if _is_ready(service, pod)]
+    waiting = [pod for pod in pods if not _is_ready(service, pod)]
+    worn = {**labels_of(service), "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
+    if is_headless(service):
+        worn[HEADLESS] = ""
+    document: Document = {
+        "apiVersion": "v1",
+        "kind": "Endpoints",
+        "metadata": {"name": name_of(service), "namespace": namespace_of(service), "labels": worn},
+    }
+    subset: Document = {}
+    if ready:
+        subset["addresses"] = [_address(service, pod) for pod in ready]
+    if waiting:
+        subset["notReadyAddresses"] = [_address(service, pod) for pod in waiting]
+    ports = [port for port in slice_of(service, pods)["ports"] if port["port"] is not None]
+    named = [{key: value for key, value in port.items() if value != ""} for port in ports]
+    return document | ({"subsets": [subset | ({"ports": named} if named else {})]} if subset else {})
+
+
+def _address(service: Document, pod: Document) -> Document:
+    address: Document = {"ip": pod["status"]["podIP"], "targetRef": _target_reference(pod)}
+    if hostname := _hostname(service, pod):
+        address["hostname"] = hostname
+    return address | ({"nodeName": pod["spec"]["nodeName"]} if pod["spec"].get("nodeName") else {})
+
+
+def _write(kind: Kind, wanted: Document, existing: Document | None) -> Plan:
+    """Create it, change what differs, or leave it."""
+    if existing is None:
+        return Plan(create=(Create(kind, wanted),))
+    body = {name: value for name, value in wanted.items() if name not in ("metadata", "apiVersion", "kind")}
+    same = all((existing.get(name) or []) == (value or []) for name, value in body.items())
+    if "subsets" not in wanted and existing.get("subsets"):
+        same = False
+    if same and labels_of(existing) == labels_of(wanted):
+        return NOTHING
+    rest = {name: value for name, value in existing.items() if name != "subsets"}
+    metadata = {**existing["metadata"], "labels": labels_of(wanted)}
+    return Plan(update=(Update(kind, {**rest, **body, "metadata": metadata}),))
+
+
+def decide(service: Document, pods: Sequence[Document], kept: tuple[Document | None, Document | None]) -> Plan:
+    """`kept` are the slice and the Endpoints there are. A service without a selector minds its own endpoints."""
+    if not dig(service, "spec", "selector") or is_leaving(service):
+        return NOTHING
+    behind = [pod for pod in pods if stands_behind(service, pod)]
+    wanted = slice_of(service, behind), endpoints_of(service, behind)
+    return _write(ENDPOINT_SLICE, wanted[0], kept[0]) + _write(ENDPOINTS, wanted[1], kept[1])
+
+
+class Endpoints:
+    """Keeps both objects of every service with a selector."""
+
+    name = "endpointslice-controller"
+    manager = "kube-controller-manager"
+
+    def __init__(self, reader: Reader, clock: Clock) -> None:
+        self.reader, self.clock = reader, clock
+        self.watches = (
+            Watch(SERVICE),
+            Watch(POD, self._services_of),
+            Watch(ENDPOINT_SLICE, _service_of_slice),
+            Watch(ENDPOINTS),
+        )
+        self._selectors: dict[Key, Document] = {}
+
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+        """Remember services by key, so that a pod finds those that select it."""
+        if kind != SERVICE:
+            return
+        if new is not None:
+            self._selectors[key_of(new)] = new
+        elif old is not None:
+            self._selectors.pop(key_of(old), None)
+
+    async def reconcile(self, key: Key) -> Plan:
+        service = await self.reader.get(SERVICE, key)
+        if service is None:
+            return await self._orphan(key)
+        pods = await self.reader.list(POD, Select(namespace=key.namespace))
+        slice_ = await self.reader.get(ENDPOINT_SLICE, Key(key.namespace, slice_name(service)))
+        return decide(service, pods, (slice_, await self.reader.get(ENDPOINTS, key)))
+
+    async def _orphan(self, key: Key) -> Plan:
+        """Endpoints of a service that is gone; the slice goes with its owner."""
+        kept = await self.reader.get(ENDPOINTS, key)
+        managed = kept is not None and "endpoints.kubernetes.io/managed-by" in labels_of(kept)
+        return Plan(delete=(Delete(ENDPOINTS, key),)) if managed else NOTHING
+
+    def _services_of(self, pod: Document) -> Iterable[Key]:
+        namespace = namespace_of(pod)
+        return [key for key, s in self._selectors.items() if key.namespace == namespace and selects(s, pod)]
+
+
+def _service_of_slice(document: Document) -> Iterable[Key]:
+    name = labels_of(document).get(SERVICE_NAME)
+    return (Key(namespace_of(document), name),) if name else ()
