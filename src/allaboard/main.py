@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import ctypes
 import difflib
 import gc
@@ -15,7 +16,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,7 +34,7 @@ from allaboard.api.meta import key_of, stamp
 from allaboard.cluster.access import MASTERS, User
 from allaboard.cluster.admitters import ADMISSION as BUILT_IN_ADMISSION
 from allaboard.cluster.inside import Inside
-from allaboard.cluster.keeper import keeping
+from allaboard.cluster.keeper import Keeper, keeping
 from allaboard.cluster.memory import Store
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.server import Address, App, Doors, serve
@@ -194,6 +195,10 @@ class Heart:
     def gates(self) -> frozenset[str]:
         return frozenset(name for name, on in self.settings.gates.items() if on)
 
+    def keeping(self) -> AbstractAsyncContextManager[Keeper]:
+        """What the store itself needs done: owners' garbage, definitions, expired events."""
+        return keeping(self.cluster, garbage="garbage" in self.settings.controllers)
+
     async def run(self) -> None:
         """Keep every controller going until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -205,7 +210,7 @@ class Heart:
 
 # Every controller by the name people switch it with. On a cluster the same classes run over HTTP.
 CONTROLLERS: dict[str, Callable[[Heart], Iterable[Controller]]] = {
-    "trainjob": lambda h: [TrainJobController(h.informers, h.clock, h.training)],
+    "trainjob": lambda h: [TrainJobController(h.informers, h.clock, h.training, live=h.client)],
     "jobset": lambda h: [jobs.JobSetController(h.informers, h.clock, h.gates)],
     "job": lambda h: [jobs.JobController(h.informers, h.clock), jobs.TrackingController(h.informers)],
     "ttl": lambda h: [jobs.JobTtlController(h.informers, h.clock)],
@@ -264,9 +269,8 @@ class Plane:
         journal = self._journal()
         stack.callback(journal.close)
         heart = Heart(settings, self.clock, journal, authority.certificate.decode())
-        keeper = keeping(heart.cluster, garbage="garbage" in settings.controllers)
-        await stack.enter_async_context(keeper)
-        await bootstrap(heart.client, authority.certificate.decode())
+        keeper = await stack.enter_async_context(heart.keeping())
+        await bootstrap(heart.client, keeper, authority.certificate.decode())
         token = self._admin_token()
         app = App(heart.cluster, self._doors(token))
         serving = await stack.enter_async_context(serve(app, self._address(authority)))
@@ -427,10 +431,11 @@ async def _end(task: asyncio.Task[None]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def bootstrap(client: Inside, authority: str = "") -> None:
+async def bootstrap(client: Inside, keeper: Keeper, authority: str = "") -> None:
     """What every plane has from its first start; our own kinds and runtimes follow the version that runs."""
     for crd in crds.documents():
         await client.apply(kinds.CRD, crd, manager="aboard", force=True)
+    await keeper.settle()  # from here on our kinds are served
     for document in _first_objects(authority):
         kind = kind_of(document)
         if await client.get(kind, key_of(document)) is None:
@@ -452,7 +457,8 @@ def _trust(authority: str) -> Document:
     """The certificate pods trust when they report progress."""
     settings = TrainingSettings()
     metadata = {"name": settings.secret, "namespace": settings.namespace}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"ca.crt": authority}}
+    text = base64.b64encode(authority.encode()).decode()
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"ca.crt": text}}
 
 
 async def _collect() -> None:

@@ -164,7 +164,14 @@ def _against(case: Case, actual: Any, better: Any, ours: Any) -> Iterator[str]:
     if better and case.get("want"):
         versions.append(want)  # a mended defect may leave no number to want
     found = [list(compare(version, ours, expectations)) for version in versions]
-    yield from min(found, key=len)
+    yield from (_of_flux(line) if 25 in case["head_bug"] else line for line in min(found, key=len))
+
+
+def _of_flux(line: str) -> str:
+    """The better answer to defect 25 still shows defects 27 and 29."""
+    if line.endswith("[shared-memory].readOnly: want True, got None"):
+        return f"defect 27: {line}"
+    return f"defect 29: {line}" if "-flux-curve.data.curve.cert: want " in line else line
 
 
 def _timeless(status: Any) -> Any:
@@ -205,13 +212,22 @@ def compare(want: Any, ours: Any, expectations: Any) -> Iterator[str]:
         yield from _answer(want["trainJobAdmission"], ours.get("trainJobAdmission") or {}, "trainJobAdmission")
     if "admitted" in want and want["admitted"] != ours.get("admitted"):
         yield f"admitted: want {want['admitted']}, got {ours.get('admitted')}"
-    for member in ("defaulted", "snapshot", "status"):
+    if "defaulted" in want:
+        yield from differences(normal(_typed(want["defaulted"])), normal(_typed(ours.get("defaulted"))), "defaulted")
+    for member in ("snapshot", "status"):
         if member in want:
             yield from differences(normal(want[member]), normal(ours.get(member)), member)
     if "objects" in want:
         yield from _objects(want["objects"], ours.get("objects"), expectations)
     if "reconcile" in want:
         yield from _passes(want["reconcile"]["passes"], ours["reconcile"]["passes"])
+
+
+def _typed(value: Any) -> Any:
+    """As a typed object would print it, which is how these were recorded: without empty texts."""
+    if isinstance(value, dict):
+        return {key: _typed(item) for key, item in value.items() if item != ""}
+    return [_typed(item) for item in value] if isinstance(value, list) else value
 
 
 def _answer(want: Any, got: Any, path: str) -> Iterator[str]:

@@ -146,7 +146,8 @@ class World:
                 else:
                     owners = [*owners, reference]
             metadata["ownerReferences"] = owners
-            metadata["annotations"] = {**metadata.get("annotations", {}), **body.get("annotations", {})}
+            if body.get("annotations"):
+                metadata["annotations"] = {**metadata.get("annotations", {}), **body["annotations"]}
 
         self.change(write.kind, write.key, change)
 

@@ -46,7 +46,9 @@ class Api:
         return self.documents.get((kind, key))
 
     async def list(self, kind, select=EVERYTHING):
-        found = [doc for (k, key), doc in self.documents.items() if k is kind and select.namespace in ("", key.namespace)]
+        found = [
+            doc for (k, key), doc in self.documents.items() if k is kind and select.namespace in ("", key.namespace)
+        ]
         return [doc for doc in found if not select.fields or parse_fields(select.fields).matches_document(doc)]
 
     async def listing(self, kind, select=EVERYTHING):

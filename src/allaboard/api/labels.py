@@ -47,3 +47,6 @@ GPU_GROUP = "runai-gpu-group"
 GPU_FRACTION = "gpu-fraction"
 GPU_MEMORY = "gpu-memory"
 GPU_FRACTION_DEVICES = "gpu-fraction-num-devices"
+
+# What went wrong, kept on Jobs and JobSets as a JSON list, the first failure first.
+FAILURES = ABOARD + "failures"

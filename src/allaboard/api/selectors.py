@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -195,6 +195,16 @@ def _check_values(key: str, operator: str, values: list[str]) -> None:
             complaints.append(f'values[{index}][{key}]: Invalid value: "{value}": {"; ".join(found)}')
     if complaints:
         raise ValueError(complaints[0] if len(complaints) == 1 else f"[{', '.join(complaints)}]")
+
+
+def labels(text: str) -> Callable[[Mapping[str, str] | None], bool]:
+    """A label selector as a question about labels."""
+    return parse_labels(text).matches
+
+
+def fields(text: str) -> Callable[[Document], bool]:
+    """A field selector as a question about documents."""
+    return parse_fields(text).matches_document
 
 
 def from_document(selector: Document | None) -> Selector:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import AboardError, ApiError
@@ -52,14 +53,18 @@ async def kind_of_document(client: RemoteClient, document: Document, where: str)
     if not api_version or not name:
         missing = "apiVersion" if not api_version else "kind"
         raise UnknownKind(f"{where}: {missing} is missing; every document starts with apiVersion and kind")
-    for kind in (*KNOWN, *(await _discovered(client)).values()):
-        if (kind.api_version, kind.kind) == (api_version, name):
-            return kind
+    known = _matching(KNOWN, api_version, name) or _matching((await _discovered(client)).values(), api_version, name)
+    if known is not None:
+        return known
     near = [kind for kind in KNOWN if kind.kind == name] or [
         kind for kind in KNOWN if kind.kind in difflib.get_close_matches(name, [k.kind for k in KNOWN], n=1)
     ]
     remedy = f"did you mean {near[0].kind} in {near[0].api_version}?" if near else "apply its CRD first"
     raise UnknownKind(f'{where}: no kind "{name}" in {api_version}; {remedy}')
+
+
+def _matching(kinds: Iterable[Kind], api_version: str, name: str) -> Kind | None:
+    return next((kind for kind in kinds if (kind.api_version, kind.kind) == (api_version, name)), None)
 
 
 async def _discovered(client: RemoteClient) -> dict[str, Kind]:

@@ -2,56 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
-from allaboard.api.documents import Document, Key
-from allaboard.api.errors import BadRequest, UnsupportedMedia
+from allaboard.api.documents import Document
+from allaboard.api.errors import BadRequest
 from allaboard.cluster import body, options, refusals
-from allaboard.cluster.access import User
-from allaboard.cluster.answers import Answer, Form, Shaper, negotiate, written
+from allaboard.cluster.answers import Answer, Shaper, negotiate, written
 from allaboard.cluster.ask import Ask, Place
+from allaboard.cluster.call import (
+    APPLY,
+    Call,
+    asked,
+    check_patch_type,
+    read_apply,
+    read_delete_options,
+    read_patch,
+    warned,
+)
 from allaboard.cluster.create import create
 from allaboard.cluster.delete import Outcome, Wish, delete, delete_collection
 from allaboard.cluster.patch import Patch, apply, patch
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.pods import wish_of
 from allaboard.cluster.read import get, listed
+from allaboard.cluster.subresources import Flow, Subresources
 from allaboard.cluster.update import update
-
-APPLY = ("application/apply-patch+yaml", "application/apply-patch+json")
-PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json")
-
-
-@dataclass(slots=True)
-class Call:
-    """One request as it came in; who asks is known already."""
-
-    method: str
-    path: str
-    query: Mapping[str, Sequence[str]]
-    headers: Mapping[str, str]
-    data: bytes
-    user: User
-
-    @property
-    def content_type(self) -> str:
-        return self.headers.get("content-type", "")
 
 
 class Dispatcher:
     """Answers requests about objects. Watches are streams and answered elsewhere."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster, subresources: Subresources) -> None:
+        self.cluster, self.subresources = cluster, subresources
 
     def shaper(self, call: Call, place: Place) -> Shaper:
         form = negotiate(call.headers.get("accept", ""))
         include = options.first(call.query, "includeObject")
         return Shaper(self.cluster.store, place.rules, form, self.cluster.world.now(), include)
 
-    async def answer(self, call: Call, place: Place) -> Answer:
+    async def answer(self, call: Call, place: Place) -> Answer | Flow:
         """The answer to a request about an object, a collection or a subresource."""
+        check_method(call, place)
+        special = await self.subresources.answer(call, place)
+        if special is not None:
+            return special
         match call.method, bool(place.key.name):
             case "GET", True:
                 return await self._get(call, place)
@@ -65,7 +57,7 @@ class Dispatcher:
                 return await self._patch(call, place)
             case "DELETE", True:
                 return await self._delete(call, place)
-            case "DELETE", False if "deletecollection" in place.rules.verbs:
+            case "DELETE", False:
                 return await self._delete_collection(call, place)
         raise refusals.no_method()
 
@@ -100,14 +92,14 @@ class Dispatcher:
 
     async def _create(self, call: Call, place: Place) -> Answer:
         shaper = self.shaper(call, place)
-        ask = self._ask(call, options.read_write("CreateOptions", call.query))
+        ask = asked(call, options.read_write("CreateOptions", call.query))
         document, twice = body.read(call.data, call.content_type, place.rules.kind.kind)
         item = await create(self.cluster, place, document, ask, twice)
         return warned(shaper.one(item, 201), ask)
 
     async def _update(self, call: Call, place: Place) -> Answer:
         shaper = self.shaper(call, place)
-        ask = self._ask(call, options.read_write("UpdateOptions", call.query))
+        ask = asked(call, options.read_write("UpdateOptions", call.query))
         document, twice = body.read(call.data, call.content_type, place.rules.kind.kind)
         item = await update(self.cluster, place, document, ask, twice)
         return warned(shaper.one(item), ask)
@@ -116,7 +108,7 @@ class Dispatcher:
         shaper = self.shaper(call, place)
         media = call.content_type.split(";")[0].strip().lower()
         check_patch_type(media, place)
-        ask = self._ask(call, options.read_write("PatchOptions", call.query, apply=media in APPLY))
+        ask = asked(call, options.read_write("PatchOptions", call.query, apply=media in APPLY))
         if media in APPLY:
             document, twice = read_apply(call.data, ask)
             item, new = await apply(self.cluster, place, document, ask)
@@ -148,67 +140,25 @@ class Dispatcher:
         ask = Ask(call.user, dry_run=bool(stated.get("dryRun")), options=stated)
         return wish_of(stated), ask
 
-    def _ask(self, call: Call, wanted: options.WriteOptions) -> Ask:
-        manager = wanted.manager or call.headers.get("user-agent", "").partition("/")[0] or "unknown"
-        return Ask(call.user, manager, wanted.dry_run, wanted.validation, wanted.force)
+
+VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def read_delete_options(call: Call) -> Document:
-    document, _ = body.read(call.data, call.content_type, "DeleteOptions")
-    version, kind = document.get("apiVersion", ""), document.get("kind", "")
-    if kind not in ("", "DeleteOptions"):
-        where = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
-        raise BadRequest(f'no kind "{kind}" is registered for version "{version}" in scheme "{where}"')
-    return document
-
-
-def check_patch_type(media: str, place: Place) -> None:
-    if media not in (*APPLY, *PATCHES):
-        raise UnsupportedMedia("415: Unsupported Media Type", details={})
-    if place.rules.custom and media == PATCHES[2]:
-        raise UnsupportedMedia(
-            "the body of the request was in an unknown format - accepted media types include: "
-            f"{PATCHES[0]}, {PATCHES[1]}, {APPLY[0]}"
-        )
-
-
-def read_patch(data: bytes) -> tuple[object, list[str]]:
-    try:
-        return body.read_json(data)
-    except body.Unreadable as fault:
-        raise BadRequest(f"error decoding patch: {fault}") from fault
-
-
-def read_apply(data: bytes, ask: Ask) -> tuple[Document, list[str]]:
-    """The stated configuration; a key said twice is an error or a warning."""
-    try:
-        value, twice = body.read_yaml(data)
-    except body.Unreadable as fault:
-        raise BadRequest(f"error decoding YAML: {fault}") from fault
-    if twice and ask.validation == "Strict":
-        lines = "\n  ".join(twice)
-        raise BadRequest(
-            f"error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {lines}"
-        )
-    if twice and ask.validation == "Warn":
-        ask.warnings.extend(twice)
-    if not isinstance(value, dict):
-        raise BadRequest("error decoding YAML: an object is needed")
-    return value, twice
+def check_method(call: Call, place: Place) -> None:
+    """Refuse a method that the place does not have."""
+    verb = VERBS.get(call.method, "")
+    if place.subresource:
+        found = next(sub for sub in place.rules.resource["subresources"] if sub["name"] == place.subresource)
+        verbs = found["verbs"]
+    else:
+        verbs = place.rules.verbs
+        if not place.key.name:
+            verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
+    if verb not in verbs:
+        raise refusals.no_method()
 
 
 def deleted(place: Place, outcome: Outcome) -> Document:
     """The Status that says an object is gone."""
     details = refusals.details(place.rules.kind, outcome.item.key.name) | {"uid": outcome.item.uid}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-
-
-def warned(answer: Answer, ask: Ask) -> Answer:
-    """The answer with its warnings as headers."""
-    for text in dict.fromkeys(ask.warnings):
-        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        answer.headers.append((b"warning", f'299 - "{escaped}"'.encode()))
-    return answer
-
-
-__all__ = ["Call", "Dispatcher", "Form", "Key"]

@@ -142,9 +142,7 @@ def _attribute_causes(spec: Document) -> list[Cause]:
 
 def _nameless(group: str, causes: list[Cause]) -> Invalid:
     """Upstream: these refusals know their group only."""
-    return Invalid(
-        f'.{group} "" is invalid: {refusals.summed(tuple(causes))}', details={"group": group}, causes=causes
-    )
+    return Invalid(f'.{group} "" is invalid: {refusals.summed(tuple(causes))}', details={"group": group}, causes=causes)
 
 
 def _attributes(place: Place, spec: Document) -> Attributes:

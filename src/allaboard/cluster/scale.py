@@ -34,7 +34,13 @@ def shown(place: Place, document: Document) -> Document:
     replicas = dig(document, *split(scale.spec_path))
     if replicas is None:
         raise NotFound(f"the spec replicas field {scale.spec_path!r} does not exist")
-    return {"kind": "Scale", "apiVersion": VERSION, "metadata": metadata, "spec": {"replicas": replicas}, "status": status}
+    return {
+        "kind": "Scale",
+        "apiVersion": VERSION,
+        "metadata": metadata,
+        "spec": {"replicas": replicas},
+        "status": status,
+    }
 
 
 def paths(place: Place) -> Scale:

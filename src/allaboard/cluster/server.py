@@ -6,9 +6,9 @@ import asyncio
 import contextlib
 import logging
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote
 
 import uvicorn
@@ -18,11 +18,15 @@ from allaboard.cluster import options, refusals, routes
 from allaboard.cluster.access import Allow, Attributes, Rbac, User, forbidden
 from allaboard.cluster.answers import TEXT, Answer, refused
 from allaboard.cluster.ask import Place
-from allaboard.cluster.dispatch import Call, Dispatcher
+from allaboard.cluster.call import Call
+from allaboard.cluster.dispatch import Dispatcher
+from allaboard.cluster.nodes import Nodes
 from allaboard.cluster.pages import Pages
 from allaboard.cluster.plane import Cluster
+from allaboard.cluster.reviews import Reviews
 from allaboard.cluster.routes import NoSuchPath
 from allaboard.cluster.streams import Stream
+from allaboard.cluster.subresources import Flow, Subresources
 from allaboard.cluster.tokens import Signer, Tokens
 
 log = logging.getLogger(__name__)
@@ -45,6 +49,14 @@ class Doors:
     signer: Signer | None = None
     metrics: Callable[[], bytes] | None = None
     anonymous: User | None = None  # who asks without a token, on a unix socket
+    nodes: Nodes | None = None  # how to reach the pods of a node: logs, exec, attach, port-forward
+
+
+class Wire(NamedTuple):
+    """A connection, as ASGI gives it."""
+
+    receive: Receive
+    send: Send
 
 
 class App:
@@ -54,7 +66,8 @@ class App:
         self.cluster, self.doors = cluster, doors
         self.tokens = Tokens(doors.tokens, doors.signer, cluster.head)
         self.access: Allow | Rbac = Rbac(cluster.head) if doors.mode == "rbac" else Allow()
-        self.dispatcher = Dispatcher(cluster)
+        reviews = Reviews(cluster, self.tokens, self.access)
+        self.dispatcher = Dispatcher(cluster, Subresources(cluster, reviews, doors.nodes))
         self.pages = Pages(cluster, doors.signer, doors.metrics)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -77,11 +90,13 @@ class App:
             log.exception("%s %s failed", scope["method"], scope["path"])
             answer = refused(Internal("Internal error occurred: the request could not be answered; see the log"))
         if isinstance(answer, Stream):
-            await _stream(answer, receive, send)
+            await _stream(200, answer.shaper.form.media, answer.lines(), Wire(receive, send))
+        elif isinstance(answer, Flow):
+            await _stream(answer.code, answer.type, answer.chunks, Wire(receive, send))
         else:
             await _send(answer, headers, send, body=scope["method"] != "HEAD")
 
-    async def _answer(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> Answer | Stream:
+    async def _answer(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> Answer | Stream | Flow:
         method, path = scope["method"], unquote(scope["path"])
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         user = self._user(headers)
@@ -169,7 +184,8 @@ def _unpacked(data: bytes) -> bytes:
 
 
 async def _send(answer: Answer, headers: Mapping[str, str], send: Send, *, body: bool) -> None:
-    lines = [(b"content-type", answer.type.encode()), *answer.headers]
+    lines = [(b"content-type", answer.type.encode())] if answer.type else []
+    lines += answer.headers
     data = answer.body
     if len(data) > WORTH_PACKING and "gzip" in headers.get("accept-encoding", ""):
         packer = zlib.compressobj(1, wbits=31)
@@ -180,22 +196,22 @@ async def _send(answer: Answer, headers: Mapping[str, str], send: Send, *, body:
     await send({"type": "http.response.body", "body": data if body else b""})
 
 
-async def _stream(stream: Stream, receive: Receive, send: Send) -> None:
-    """Send lines as they come; the stream ends when the client hangs up."""
-    this = asyncio.current_task()
-    gone = asyncio.ensure_future(_until_gone(receive))
+async def _stream(code: int, media: str, chunks: AsyncGenerator[bytes, None], wire: Wire) -> None:
+    """Send pieces as they come; the stream ends when the client hangs up."""
+    this, send = asyncio.current_task(), wire.send
+    ended: list[bool] = []
 
     def hang_up(_: object) -> None:
         if this is not None and not ended:
             this.cancel()
 
-    ended: list[bool] = []
+    gone = asyncio.ensure_future(_until_gone(wire.receive))
     gone.add_done_callback(hang_up)
-    head = [(b"content-type", stream.shaper.form.media.encode())]
+    head = [(b"content-type", media.encode())]
     try:
-        await send({"type": "http.response.start", "status": 200, "headers": head})
+        await send({"type": "http.response.start", "status": code, "headers": head})
         await send({"type": "http.response.body", "body": b"", "more_body": True})
-        async with contextlib.aclosing(stream.lines()) as lines:
+        async with contextlib.aclosing(chunks) as lines:
             async for chunk in lines:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})

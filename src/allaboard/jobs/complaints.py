@@ -1,4 +1,4 @@
-"""What is wrong with a JobSet, in upstream's words: complaints about fields, and plain ones about nothing in particular."""
+"""What is wrong with a JobSet, in upstream's words: about a field, or plainly about the whole."""
 
 from __future__ import annotations
 
@@ -11,14 +11,17 @@ from allaboard.api.errors import Cause, Invalid
 from allaboard.api.kinds import JOB_SET
 from allaboard.api.meta import name_of
 
-# Go prints structs in the order of their declaration; unknown keys follow.
-_GO_ORDER = {
-    key: place
-    for place, key in enumerate(
-        ["name", "groupName", "metadata", "labels", "annotations", "spec", "parallelism", "completions", "activeDeadlineSeconds", "podFailurePolicy", "successPolicy", "backoffLimit", "backoffLimitPerIndex", "maxFailedIndexes", "selector", "manualSelector", "template", "ttlSecondsAfterFinished", "completionMode", "suspend", "podReplacementPolicy", "managedBy", "replicas", "dependsOn", "image", "command", "args", "workingDir", "ports", "envFrom", "env", "value", "valueFrom", "resources", "limits", "requests", "volumes", "initContainers", "containers", "restartPolicy", "terminationGracePeriodSeconds", "dnsPolicy", "nodeSelector", "serviceAccountName", "volumeMounts", "hostNetwork", "securityContext", "imagePullPolicy", "subdomain", "affinity", "schedulerName", "tolerations", "key", "operator", "effect", "priorityClassName", "schedulingGates"]
-    )
-}
-# The pod's labels come before its spec, a JobSet's `template` after its group; one table cannot say both for `spec`.
+# Go prints structs in the order of their declaration; keys not named here follow.
+_DECLARED = (
+    "name groupName metadata labels annotations parallelism completions activeDeadlineSeconds podFailurePolicy "
+    "successPolicy backoffLimit backoffLimitPerIndex maxFailedIndexes selector manualSelector spec template "
+    "ttlSecondsAfterFinished completionMode suspend podReplacementPolicy managedBy replicas dependsOn "
+    "image command args workingDir ports envFrom env value valueFrom resources limits requests volumes "
+    "initContainers containers restartPolicy terminationGracePeriodSeconds dnsPolicy nodeSelector "
+    "serviceAccountName volumeMounts hostNetwork securityContext imagePullPolicy subdomain affinity schedulerName "
+    "tolerations key operator effect priorityClassName schedulingGates"
+)
+_ORDER = {key: place for place, key in enumerate(_DECLARED.split())}
 
 
 def invalid(field: str, value: object, words: str) -> Cause:
@@ -45,5 +48,5 @@ def _printed(value: object) -> str:
 
 def _in_go_order(value: object) -> object:
     if isinstance(value, dict):
-        return {key: _in_go_order(value[key]) for key in sorted(value, key=lambda key: (_GO_ORDER.get(key, 999), key))}
+        return {key: _in_go_order(value[key]) for key in sorted(value, key=lambda key: (_ORDER.get(key, 999), key))}
     return [_in_go_order(entry) for entry in value] if isinstance(value, list) else value

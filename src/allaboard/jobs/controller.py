@@ -9,7 +9,7 @@ from allaboard.api import kinds
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import ApiError
 from allaboard.api.meta import controller_of, is_controlled_by, key_of, labels_of, name_of, namespace_of, stamp, uid_of
-from allaboard.jobs import adoption, backoff, children, job, jobset, members, names, placement, tracking, ttl
+from allaboard.jobs import adoption, backoff, children, job, jobset, members, names, placement, tracking, ttl, witness
 from allaboard.jobs.draft import ACTION
 from allaboard.jobs.refusals import Refusals
 from allaboard.jobs.story import Facts
@@ -131,6 +131,8 @@ class JobController:
         return self._decide(document, members.read_all(owned))
 
     def _decide(self, document: Document, pods: list[members.Member]) -> Plan:
+        if testimony := witness.testify(document, pods):  # alone: it changes the revision that the status needs
+            return testimony
         uid = uid_of(document)
         hold = self._refusals.hold(uid, pods)
         chance = job.Chance(self.clock.now(), self._record(document, pods), self.suffix, hold)

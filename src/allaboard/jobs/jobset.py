@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from allaboard.api import kinds
 from allaboard.api.documents import Document
 from allaboard.api.meta import is_leaving, moment_of, name_of
-from allaboard.jobs import elastic, failure, job, names, restart, startup, success, suspension, ttl
+from allaboard.jobs import elastic, failure, job, names, restart, startup, success, suspension, ttl, witness
 from allaboard.jobs.children import claim_of, claim_templates, service_of
 from allaboard.jobs.draft import ACTION
 from allaboard.jobs.story import Facts, Story
@@ -38,12 +38,20 @@ def decide(jobset: Document, facts: Facts, now: datetime) -> Plan:
     plan = restart.remove(story.roster.previous)
     restart.note_ready(story)
     if story.roster.failed:
+        if testimony := _testimony(story):
+            return plan + testimony
         failure.failed(story)
         return plan + _saved(story)
     if success.succeeded(story):
         success.complete(story)
         return plan + _saved(story)
     return plan + _progress(story)
+
+
+def _testimony(story: Story) -> Plan:
+    """What the first failed Job knows is written down before its pods may go."""
+    first = failure.first_failed(story.roster.failed)
+    return witness.retell(story.jobset, first, story.draft.status["restarts"])
 
 
 def _progress(story: Story) -> Plan:

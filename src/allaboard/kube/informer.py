@@ -157,15 +157,19 @@ class Informers:
     def __init__(self, client: Watcher, clock: Clock) -> None:
         self.client, self.clock = client, clock
         self._informers: dict[Kind, Informer] = {}
+        self._started = False
 
     def of(self, kind: Kind) -> Informer:
-        """The informer of a kind; asking for it first is what starts it (with `run`)."""
+        """The informer of a kind. Kinds are named before `run`: one asked for later would stay empty for ever."""
         if kind not in self._informers:
+            if self._started:
+                raise LookupError(f"{kind.resource} is read but not watched; add it to the controller's watches")
             self._informers[kind] = Informer(self.client, kind, self.clock)
         return self._informers[kind]
 
     async def run(self) -> None:
-        """Keep every informer running; those asked for later are not started."""
+        """Keep every informer running."""
+        self._started = True
         async with asyncio.TaskGroup() as group:
             for informer in self._informers.values():
                 group.create_task(informer.run(), name=f"informer {informer.kind}")

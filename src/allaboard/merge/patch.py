@@ -111,7 +111,7 @@ def _read(document: Any, pointer: str) -> Any:
 
 
 def _add(document: Any, operation: Document) -> Any:
-    value = operation["value"] if "value" in operation else None
+    value = operation.get("value")
     if not operation["path"]:
         return value
     place, last = _place(document, _pointer(operation["path"]))

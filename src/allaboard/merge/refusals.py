@@ -9,7 +9,7 @@ from allaboard.schema.findings import go_float
 
 
 class Unmergeable(Internal):
-    """A patch or configuration that cannot be laid over a document; the words are those of the library upstream uses."""
+    """A patch or configuration that cannot be laid over a document; the words are those of upstream's library."""
 
     reason = ""
 

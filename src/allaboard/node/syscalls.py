@@ -92,3 +92,22 @@ def remount_read_only(target: str) -> None:
     kept = have & (MS_NOSUID | MS_NODEV | MS_NOEXEC)
     kept |= MS_NOATIME if have & os.ST_NOATIME else MS_RELATIME
     mount("none", target, "", MS_BIND | MS_REMOUNT | MS_RDONLY | kept)
+
+
+IN_MODIFY, IN_ONESHOT, IN_NONBLOCK, IN_CLOEXEC = 0x2, 0x80000000, 0o4000, 0o2000000
+FALLOC_KEEP_SIZE, FALLOC_PUNCH_HOLE = 1, 2
+
+
+def inotify_open() -> int:
+    return _check(_libc.inotify_init1(IN_NONBLOCK | IN_CLOEXEC), "inotify")
+
+
+def inotify_once(descriptor: int, path: str) -> int:
+    """Be told of the next change of a file, once."""
+    return _check(_libc.inotify_add_watch(descriptor, path.encode(), ctypes.c_uint32(IN_MODIFY | IN_ONESHOT)), path)
+
+
+def punch_hole(descriptor: int, length: int) -> None:
+    """Give the first bytes of a file back to the disk; every other byte keeps its place."""
+    mode = FALLOC_KEEP_SIZE | FALLOC_PUNCH_HOLE
+    _check(_libc.fallocate(descriptor, mode, ctypes.c_long(0), ctypes.c_long(length)), "fallocate")

@@ -15,6 +15,7 @@ from allaboard.scheduling.policy import Policy
 from allaboard.scheduling.queues import Amounts
 from allaboard.scheduling.reasons import Reason
 from allaboard.scheduling.selection import Chosen, to_place
+from allaboard.scheduling.standing import Standing
 from allaboard.scheduling.state import State
 from allaboard.scheduling.statement import Committed, Statement
 
@@ -96,6 +97,7 @@ class Session:
         self._ask = points.bind(policy.plugins, POINTS)
         self._packing = policy.packing()
         self._groups = 0
+        self._standing: Standing | None = None
 
     def statement(self, gang: GangRow | None = None) -> Statement:
         """A transaction, for a gang's sake."""
@@ -123,6 +125,23 @@ class Session:
         """Gangs with enough pods for their minimum, some of them pending, in a queue that may hold jobs."""
         for gang in self.state.gangs.values():
             if gang.queue >= 0 and gang.pending() and gang.is_ready():
+                yield gang
+
+    def standing(self) -> Standing:
+        """Waiting and evictable gangs by queue; made on first use, as a cycle without shortage never needs it."""
+        if self._standing is None:
+            self._standing = Standing(self.state, self.gang_key)
+        return self._standing
+
+    def replay_order(self, gangs: set[GangRow]) -> Iterator[GangRow]:
+        """These gangs in the order they would come up among all who wait."""
+        order = JobOrder(self.rule, self.request)
+        waiting = {gang for entries in self.standing().waiting.values() for _, gang in entries}
+        order.fill((self.gang_key(gang), gang) for gang in waiting | gangs if gang.queue >= 0)
+        left = len(gangs)
+        while left and (gang := order.pop()) is not None:
+            if gang in gangs:
+                left -= 1
                 yield gang
 
     def request(self, gang: GangRow) -> Amounts:

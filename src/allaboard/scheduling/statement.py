@@ -140,6 +140,13 @@ class Statement:
                 self._leave(record.eviction)
                 record.eviction.valid = True
 
+    def touched(self) -> set[GangRow]:
+        """Gangs with a record in the journal."""
+        rows: set[int] = set()
+        for record in self.records:
+            rows.update(record.rows if isinstance(record, Placed) else [_row(record)])
+        return {self.state.members[row].gang for row in rows}
+
     def commit(self) -> None:
         """Make it so: allocations become binds, evictions and promises are written down."""
         for record in self.records:
@@ -276,3 +283,7 @@ class Statement:
             self.state.queues.count(gang.queue, amounts, sign * len(record.rows), preemptible=gang.preemptible)
 
 
+
+
+def _row(record: Evicted | PutBack) -> int:
+    return record.row if isinstance(record, Evicted) else record.eviction.row

@@ -42,12 +42,20 @@ class Finding:
 
 
 @dataclass(slots=True)
+class Malformed:
+    """A value of a built-in kind that Go cannot decode: what its JSON decoder says, and what its converter says."""
+
+    decoding: str
+    converting: str
+
+
+@dataclass(slots=True)
 class Run:
     """What one walk collects."""
 
     findings: list[Finding] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
-    malformed: list[str] = field(default_factory=list)
+    malformed: list[Malformed] = field(default_factory=list)
 
     def invalid(self, path: Path, value: Any, rule: str) -> None:
         """A value out of bounds: `spec.size in body should be less than or equal to 9`."""

@@ -25,13 +25,15 @@ TOO_DEEP = "the object is nested too deeply to be read"
 class Admitted(NamedTuple):
     """A document as it will be stored, what was dropped from it, and what is wrong with it.
 
-    `malformed` is Go's sentence about the first value that cannot be decoded (built-in kinds only): a 400, not a 422.
+    `malformed` is Go's sentence about the first value that cannot be decoded (built-in kinds only): a 400, not a 422;
+    `unconvertible` is what it says of the same value when it came by a strategic merge patch.
     """
 
     document: Document
     unknown: list[str]
     causes: list[Cause]
     malformed: str = ""
+    unconvertible: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,10 @@ class Structure:
         run = self._run(document)
         unknown = run.unknown if self.is_builtin else sorted(run.unknown)
         causes = [finding.cause() for finding in run.findings]
-        return Admitted(run.document, unknown, causes, run.malformed[0] if run.malformed else "")
+        if not run.malformed:
+            return Admitted(run.document, unknown, causes)
+        first = run.malformed[0]
+        return Admitted(run.document, unknown, causes, first.decoding, first.converting)
 
     def prune(self, document: Document) -> tuple[Document, list[str]]:
         """The document without what its schema does not know, and what that was. Defaults are filled in too."""

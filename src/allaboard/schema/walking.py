@@ -12,7 +12,7 @@ from typing import Any
 
 from allaboard.api.quantity import BadQuantity, canonical
 from allaboard.schema.checks import Check, checks_of, is_plain, type_check, type_name
-from allaboard.schema.findings import DUPLICATE, MapKey, Path, Run, dotted, shown, steps
+from allaboard.schema.findings import DUPLICATE, Malformed, MapKey, Path, Run, dotted, shown, steps
 from allaboard.schema.nodes import ANY, LIST, MAP, Node
 
 Walk = Callable[[Any, Path, Run], Any]
@@ -75,7 +75,8 @@ def _go_leaf(node: Node) -> Walk:
         if found in accepted and not (found == "integer" and not -limit <= value < limit):
             return value
         if found != "null":
-            run.malformed.append(_go_complaint(value, path, wanted))
+            converting = f"cannot convert {_go_kind(value)} to {wanted}"
+            run.malformed.append(Malformed(_go_complaint(value, path, wanted), converting))
         return value
 
     return walk
@@ -85,7 +86,7 @@ def _quantity(value: Any, path: Path, run: Run) -> Any:
     try:
         return canonical(value)
     except BadQuantity as problem:
-        run.malformed.append(str(problem))
+        run.malformed.append(Malformed(str(problem), str(problem)))
         return value
 
 
@@ -122,10 +123,17 @@ def _not_a_container(node: Node, check_type: Check | None, value: Any, path: Pat
     if value is None and (node.nullable or node.builtin):
         return value
     if node.builtin:
-        run.malformed.append(_go_complaint(value, path, _go_name(node)))
+        kind = "slice" if node.shape == LIST else "struct" if node.fields else "map"
+        converting = f"cannot restore {kind} from{':' if node.fields else ''} {_go_kind(value)}"
+        run.malformed.append(Malformed(_go_complaint(value, path, _go_name(node)), converting))
     elif check_type:
         check_type(value, path, run)
     return value
+
+
+def _go_kind(value: Any) -> str:
+    kinds = {"integer": "int64", "number": "float64", "boolean": "bool", "object": "map", "array": "slice"}
+    return kinds.get(type_name(value), type_name(value))
 
 
 def _go_name(node: Node) -> str:
@@ -199,7 +207,8 @@ def _struct_visit(node: Node) -> Walk:
                 out = dict(value) if out is value else out
                 out[name] = default
         if go and run.malformed:
-            run.malformed[:] = [words.replace("{}", struct) for words in run.malformed]
+            for problem in run.malformed:
+                problem.decoding = problem.decoding.replace("{}", struct)
         return out
 
     return visit

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.kinds import NODE, Kind
-from allaboard.cluster.keeper import keeping
 from allaboard.cluster.store import Journal, NoJournal
 from allaboard.kube.clock import Clock, SystemClock
 from allaboard.main import GATES, Heart, Settings, bootstrap
@@ -33,8 +32,8 @@ async def plane(
         Home(Path("/nonexistent")), controllers=tuple(controllers), admission=tuple(admission), gates=dict(GATES)
     )
     heart = Heart(settings, clock or SystemClock(), journal or NoJournal())
-    async with keeping(heart.cluster, garbage="garbage" in settings.controllers):
-        await bootstrap(heart.client)
+    async with heart.keeping() as keeper:
+        await bootstrap(heart.client, keeper, "a certificate nobody checks")
         running = asyncio.create_task(heart.run())
         try:
             yield heart

@@ -54,8 +54,11 @@ class TrainJobController:
         settings: Settings = Settings(),  # noqa: B008 - frozen
         framework: Framework = OURS,
         entropy: Callable[[int], bytes] = os.urandom,
+        live: Reader | None = None,
     ) -> None:
         self.reader, self.clock, self.settings = reader, clock, settings
+        # Reads past the informers: that a runtime is missing is final, so a watch that lags must not say it.
+        self.live = live or reader
         self.framework, self.entropy = framework, entropy
         # Pods go away with a restart, so what ended badly is remembered until it stands in the status.
         self._failures: dict[Key, Document] = {}
@@ -90,8 +93,8 @@ class TrainJobController:
         if not job.runtime.is_supported:
             return None
         if job.runtime.kind == kinds.TRAINING_RUNTIME.kind:
-            return await self.reader.get(kinds.TRAINING_RUNTIME, Key(job.namespace, job.runtime.name))
-        return await self.reader.get(kinds.CLUSTER_TRAINING_RUNTIME, Key("", job.runtime.name))
+            return await self.live.get(kinds.TRAINING_RUNTIME, Key(job.namespace, job.runtime.name))
+        return await self.live.get(kinds.CLUSTER_TRAINING_RUNTIME, Key("", job.runtime.name))
 
     async def _existing(self, job: TrainJob) -> dict[tuple[Kind, str], Document]:
         """Which of the objects a job may need are there already."""
@@ -119,7 +122,7 @@ class TrainJobController:
     async def _priority_classes(self, runtime: Document) -> dict[str, Document]:
         found = {}
         for name in lifecycle.runtime_priorities(runtime):
-            if document := await self.reader.get(kinds.PRIORITY_CLASS, Key("", name)):
+            if document := await self.live.get(kinds.PRIORITY_CLASS, Key("", name)):
                 found[name] = document
         return found
 

@@ -18,14 +18,14 @@ def merge(given: Document, override: Document) -> Document:
     for side in ("limits", "requests"):
         if amounts := {**(given.get(side) or {}), **(override.get(side) or {})}:
             merged[side] = {name: str(parse(amount)) for name, amount in amounts.items()}
-    if claims := _claims([*(given.get("claims") or []), *(override.get("claims") or [])]):
+    if claims := _claims(override.get("claims") or [], given.get("claims") or []):
         merged["claims"] = claims
     return merged
 
 
-def _claims(claims: Documents) -> Documents:
-    by_name = {claim["name"]: claim for claim in claims}
-    return list(by_name.values())
+def _claims(first: Documents, rest: Documents) -> Documents:
+    named = {claim["name"] for claim in first}
+    return [*first, *(claim for claim in rest if claim["name"] not in named)]
 
 
 def gpu_count(requirements: Document) -> int:

@@ -21,9 +21,9 @@ class Cluster:
     queue_policy: str
 
 
-def span(size: int) -> str:
-    """Numbers from 0, in Flux's short form: `0` or `0-3`."""
-    return "0" if size == 1 else f"0-{size - 1}"
+def span(size: int, start: int = 0) -> str:
+    """So many numbers in a row, in Flux's short form: `0` or `0-3`."""
+    return str(start) if size == 1 else f"{start}-{start + size - 1}"
 
 
 def hostlist(prefix: str, size: int) -> str:

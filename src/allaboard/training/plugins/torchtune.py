@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -20,8 +19,6 @@ MODELS = (*SMALL_LLAMAS, LARGE_LLAMA, QWEN)
 # Paths that the runtime's volumes decide, so a TrainJob must leave them alone.
 FIXED = ("output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir")
 
-_QUANTIZED = re.compile(r"model\.quantize_base.*=true", re.IGNORECASE)
-_DORA = re.compile(r"model\.use_dora=true", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +40,11 @@ class Asked:
 
     @property
     def is_qlora(self) -> bool:
-        quantized = any(_QUANTIZED.search(arg) for arg in self.args)
-        return quantized and not any(_DORA.search(arg) for arg in self.args)
+        return self._is_on("model.quantize_base") and not self._is_on("model.use_dora")
+
+    def _is_on(self, option: str) -> bool:
+        settings = (arg.partition("=") for arg in self.args)
+        return any(option in name and value.strip().lower() == "true" for name, _, value in settings)
 
     @property
     def has_company(self) -> bool:

@@ -1,0 +1,91 @@
+"""One request as it came in, and the parts of it that every verb reads alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from allaboard.api.documents import Document
+from allaboard.api.errors import BadRequest, UnsupportedMedia
+from allaboard.cluster import body
+from allaboard.cluster.access import User
+from allaboard.cluster.answers import Answer
+from allaboard.cluster.ask import Ask, Place
+from allaboard.cluster.options import WriteOptions
+
+APPLY = ("application/apply-patch+yaml", "application/apply-patch+json")
+PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json")
+
+
+@dataclass(slots=True)
+class Call:
+    """One request as it came in; who asks is known already."""
+
+    method: str
+    path: str
+    query: Mapping[str, Sequence[str]]
+    headers: Mapping[str, str]
+    data: bytes
+    user: User
+
+    @property
+    def content_type(self) -> str:
+        return self.headers.get("content-type", "")
+
+
+def asked(call: Call, wanted: WriteOptions) -> Ask:
+    """Who asks and how; the field manager is the first word of the user agent where none is named."""
+    manager = wanted.manager or call.headers.get("user-agent", "").partition("/")[0] or "unknown"
+    return Ask(call.user, manager, wanted.dry_run, wanted.validation, wanted.force)
+
+
+def read_delete_options(call: Call) -> Document:
+    document, _ = body.read(call.data, call.content_type, "DeleteOptions")
+    version, kind = document.get("apiVersion", ""), document.get("kind", "")
+    if kind not in ("", "DeleteOptions"):
+        where = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+        raise BadRequest(f'no kind "{kind}" is registered for version "{version}" in scheme "{where}"')
+    return document
+
+
+def check_patch_type(media: str, place: Place) -> None:
+    if media not in (*APPLY, *PATCHES):
+        raise UnsupportedMedia("415: Unsupported Media Type", details={})
+    if place.rules.custom and media == PATCHES[2]:
+        raise UnsupportedMedia(
+            "the body of the request was in an unknown format - accepted media types include: "
+            f"{PATCHES[0]}, {PATCHES[1]}, {APPLY[0]}"
+        )
+
+
+def read_patch(data: bytes) -> tuple[object, list[str]]:
+    try:
+        return body.read_json(data)
+    except body.Unreadable as fault:
+        raise BadRequest(f"error decoding patch: {fault}") from fault
+
+
+def read_apply(data: bytes, ask: Ask) -> tuple[Document, list[str]]:
+    """The stated configuration; a key said twice is an error or a warning."""
+    try:
+        value, twice = body.read_yaml(data)
+    except body.Unreadable as fault:
+        raise BadRequest(f"error decoding YAML: {fault}") from fault
+    if twice and ask.validation == "Strict":
+        lines = "\n  ".join(twice)
+        raise BadRequest(
+            f"error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:\n  {lines}"
+        )
+    if twice and ask.validation == "Warn":
+        ask.warnings.extend(twice)
+    if not isinstance(value, dict):
+        raise BadRequest("error decoding YAML: an object is needed")
+    return value, twice
+
+
+def warned(answer: Answer, ask: Ask) -> Answer:
+    """The answer with its warnings as headers."""
+    for text in dict.fromkeys(ask.warnings):
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        answer.headers.append((b"warning", f'299 - "{escaped}"'.encode()))
+    return answer

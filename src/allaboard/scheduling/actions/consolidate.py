@@ -1,0 +1,39 @@
+"""Consolidation: move preemptible work together so that a waiting gang finds room; nobody loses a place."""
+
+from __future__ import annotations
+
+from allaboard.scheduling.actions.solving import Offer, solve_each
+from allaboard.scheduling.facts import Status
+from allaboard.scheduling.gangs import GangRow
+from allaboard.scheduling.scenario import Scenario
+from allaboard.scheduling.selection import to_place
+from allaboard.scheduling.session import Session
+
+EPSILON = 1e-9
+
+
+def consolidate(session: Session) -> None:
+    """Only for preemptible gangs whose request would fit what is free in the whole cluster."""
+    if session.policy.consolidation_victims == 0:
+        return
+    gangs = (gang for gang in session.candidates() if gang.preemptible)
+    solve_each(session, gangs, lambda gang: _offer(session, gang) if _could_fit(session, gang) else None)
+
+
+def _could_fit(session: Session, gang: GangRow) -> bool:
+    state, nodes = session.state, session.state.nodes
+    rows = [row for rows in to_place(state, gang, simulated=True).values() for row in rows]
+    gpus = sum(state.klass[row].gpu_wish for row in rows)
+    memory = sum(state.klass[row].memory for row in rows)
+    if float(nodes.loose_gpus().sum()) + EPSILON < gpus:
+        return False
+    return memory == 0 or sum(nodes.gpus_at(row)[1] for row in range(len(nodes))) >= memory
+
+
+def _offer(session: Session, gang: GangRow) -> Offer:
+    leaves = sorted(session.standing().evictable)
+    return Offer(leaves, lambda victim: victim is not gang, lambda scenario: _all_placed(session, scenario))
+
+
+def _all_placed(session: Session, scenario: Scenario) -> bool:
+    return all(session.state.status[row] != Status.RELEASING for row in scenario.victims)

@@ -1,0 +1,63 @@
+"""Gangs by queue, in order: those that wait and those that could be evicted; kept while the solver's actions run."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable
+
+from allaboard.scheduling.gangs import IS_ALLOCATED, GangRow
+from allaboard.scheduling.order import GangKey
+from allaboard.scheduling.state import State
+
+Entry = tuple[GangKey, GangRow]
+
+
+class Standing:
+    """Sorted lists per leaf queue. `refresh` a gang whenever its tasks changed for good."""
+
+    def __init__(self, state: State, gang_key: Callable[[GangRow], GangKey]) -> None:
+        self.state, self.gang_key = state, gang_key
+        self.waiting: dict[int, list[Entry]] = {}
+        self.evictable: dict[int, list[Entry]] = {}
+        self._known: dict[str, tuple[GangKey, bool, bool]] = {}
+        for gang in state.gangs.values():
+            if gang.queue >= 0:
+                self._enter(gang, list.append)
+        for lists in (self.waiting, self.evictable):
+            for entries in lists.values():
+                entries.sort(key=lambda entry: entry[0])
+
+    def refresh(self, gangs: Iterable[GangRow]) -> None:
+        for gang in gangs:
+            key, waits, evictable = self._known.pop(gang.name, ((), False, False))
+            for there, lists in ((waits, self.waiting), (evictable, self.evictable)):
+                if there:
+                    entries = lists[gang.queue]
+                    del entries[bisect_left(entries, key, key=lambda entry: entry[0])]
+            if gang.queue >= 0:
+                self._enter(gang, _insort)
+
+    def _enter(self, gang: GangRow, add: Callable[[list[Entry], Entry], None]) -> None:
+        waits, evictable = gang.pending() > 0, gang.preemptible and gang.active() > 0
+        if not (waits or evictable):
+            return
+        key = self.gang_key(gang)
+        self._known[gang.name] = (key, waits, evictable)
+        if waits:
+            add(self.waiting.setdefault(gang.queue, []), (key, gang))
+        if evictable:
+            add(self.evictable.setdefault(gang.queue, []), (key, gang))
+
+    def holds(self, gang: GangRow) -> tuple[float, float, float]:
+        """What the gang's allocated tasks ask for, as the order of victims counts it."""
+        state = self.state
+        cpu = memory = gpu = 0.0
+        for row in gang.rows:
+            if IS_ALLOCATED[state.status[row]]:
+                quota = state.klass[row].quota
+                cpu, memory, gpu = cpu + quota[0], memory + quota[1], gpu + quota[2]
+        return cpu, memory, gpu
+
+
+def _insort(entries: list[Entry], entry: Entry) -> None:
+    insort(entries, entry, key=lambda known: known[0])

@@ -1,0 +1,138 @@
+"""Who would have to go, in order: the least deserving gang of the least deserving queue first, surplus tasks before the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from allaboard.scheduling.gangs import IS_ACTIVE, GangRow, Members
+from allaboard.scheduling.order import NOTHING, GangKey, QueueKey, QueueRule
+from allaboard.scheduling.queues import Amounts, plus
+from allaboard.scheduling.selection import to_evict
+from allaboard.scheduling.standing import Standing
+
+Rest = frozenset[int] | None
+"""Task rows of a gang that are still in play; None is all of them."""
+
+GroupOut = tuple[GangRow, list[int]]
+"""Tasks that leave together."""
+
+
+class VictimOrder:
+    """Pops eviction groups; `leaves` and `willing` say which queues and gangs take part."""
+
+    def __init__(
+        self,
+        standing: Standing,
+        rule: QueueRule,
+        leaves: Sequence[int],
+        willing: Callable[[GangRow], bool],
+        key_of: Callable[[GangRow, Sequence[int]], GangKey],
+    ) -> None:
+        self.standing, self.rule, self.willing, self.key_of = standing, rule, willing, key_of
+        self.next = {leaf: len(standing.evictable.get(leaf, ())) for leaf in leaves}
+        self.rests: dict[int, list[tuple[GangKey, GangRow, Rest]]] = {}
+        self.gone: dict[int, Amounts] = {}
+        self.live: dict[int, list[int]] = {}
+        self.keys: dict[int, tuple[int, QueueKey]] = {}
+        for leaf in sorted(self.next):
+            if self._top(leaf) is not None:
+                self._enliven(leaf)
+
+    def group(self, recorded: set[int]) -> GroupOut | None:
+        """The next tasks to leave together, those of recorded victims left out; None when nobody is left."""
+        state = self.standing.state
+        while (popped := self._pop()) is not None:
+            gang, rest = popped
+            rows, more = to_evict(state, gang, rest)
+            if recorded and not recorded.isdisjoint(rows):
+                self._push(gang, frozenset(gang.rows if rest is None else rest) - recorded)
+                continue
+            if more:
+                self._push(gang, frozenset(gang.rows if rest is None else rest).difference(rows))
+            if rows:
+                return gang, rows
+        return None
+
+    def _pop(self) -> tuple[GangRow, Rest] | None:
+        leaf = self._worst(-1)
+        if leaf is None:
+            return None
+        top = self._top(leaf)
+        assert top is not None
+        rests = self.rests.get(leaf)
+        if rests and top is rests[-1]:
+            rests.pop()
+        else:
+            self.next[leaf] -= 1
+        self.gone[leaf] = plus(self.gone.get(leaf, NOTHING), self.standing.holds(top[1]))
+        if self._top(leaf) is None:
+            self._bury(leaf)
+        for row in self.rule.queues.path[leaf]:
+            self.keys.pop(row, None)
+        return top[1], top[2]
+
+    def _push(self, gang: GangRow, rest: frozenset[int]) -> None:
+        if not rest:
+            return
+        state = self.standing.state
+        active: dict[Members, int] = dict.fromkeys(gang.leaves, 0)
+        for row in rest:
+            if IS_ACTIVE[state.status[row]]:
+                active[state.members[row]] += 1
+        key = self.key_of(gang, [active[leaf] for leaf in gang.leaves])
+        rests = self.rests.setdefault(gang.queue, [])
+        rests.append((key, gang, rest))
+        rests.sort(key=lambda entry: entry[0])
+        self._enliven(gang.queue)
+        for row in self.rule.queues.path[gang.queue]:
+            self.keys.pop(row, None)
+
+    def _top(self, leaf: int) -> tuple[GangKey, GangRow, Rest] | None:
+        """The least deserving gang of a leaf: from the end of the sorted list, or a rest that was pushed back."""
+        entries = self.standing.evictable.get(leaf, ())
+        position = self.next[leaf]
+        while position and not self.willing(entries[position - 1][1]):
+            position -= 1
+        self.next[leaf] = position
+        rests = self.rests.get(leaf)
+        if rests and (not position or rests[-1][0] > entries[position - 1][0]):
+            return rests[-1]
+        return (*entries[position - 1], None) if position else None
+
+    def _worst(self, parent: int) -> int | None:
+        """The leaf of the least deserving queue below a parent."""
+        children = self.live.get(parent, ())
+        if not children:
+            return None
+        worst = children[0]
+        for row in children[1:]:
+            if not self.rule.before(row, worst, (self._key(row), self._key(worst))):
+                worst = row
+        return worst if self.rule.queues.is_leaf(worst) else self._worst(worst)
+
+    def _key(self, row: int) -> QueueKey:
+        known = self.keys.get(row)
+        if known is None:
+            leaf = row if self.rule.queues.is_leaf(row) else self._worst(row)
+            assert leaf is not None
+            top = self._top(leaf)
+            assert top is not None
+            leaving = plus(self.gone.get(leaf, NOTHING), self.standing.holds(top[1]))
+            known = (leaf, self.rule.key(row, NOTHING, leaving))
+            self.keys[row] = known
+        return known[1]
+
+    def _enliven(self, leaf: int) -> None:
+        queues = self.rule.queues
+        for row in queues.path[leaf]:
+            siblings = self.live.setdefault(queues.parent[row], [])
+            if row not in siblings:
+                siblings.append(row)
+                siblings.sort()
+
+    def _bury(self, leaf: int) -> None:
+        queues = self.rule.queues
+        for row in queues.path[leaf]:
+            if self.live.get(row) or (queues.is_leaf(row) and self._top(row) is not None):
+                break
+            self.live[queues.parent[row]].remove(row)
