@@ -221,7 +221,7 @@ CONTROLLERS: dict[str, Callable[[Heart], Iterable[Controller]]] = {
     "accounts": lambda h: [accounts.Accounts(h.informers, h.clock)],
     "rootca": lambda h: [rootca.RootCa(h.informers, h.clock, h.authority)],
     "claims": lambda h: [claims.ClaimProtection(h.informers, h.clock), claims.Claims(h.informers, h.clock)],
-    "quota": lambda h: [quota.Quota(h.informers, h.clock)],
+    "quota": lambda h: [quota.Quotas(h.informers, h.clock)],
     "endpoints": lambda h: [endpoints.Endpoints(h.informers, h.clock)],
     "garbage": lambda h: [],  # works on the store itself: see `keeping`
 }
@@ -258,11 +258,11 @@ class Plane:
             asyncio.get_running_loop().add_signal_handler(number, stopping.set)
         self.home.make()
         async with AsyncExitStack() as stack:
-            await self._start(stack)
-            await stopping.wait()
+            working = await self._start(stack)
+            await _first((*working, asyncio.create_task(stopping.wait())))
             self.home.state.unlink(missing_ok=True)
 
-    async def _start(self, stack: AsyncExitStack) -> None:
+    async def _start(self, stack: AsyncExitStack) -> list[asyncio.Task[None]]:
         settings = self.settings
         _refuse_busy_port(settings)
         authority = self._authority()
@@ -276,13 +276,15 @@ class Plane:
         serving = await stack.enter_async_context(serve(app, self._address(authority)))
         await stack.enter_async_context(serve(app, Address(socket=str(self.home.socket))))
         server = f"{'http' if settings.plain else 'https'}://{settings.host}:{serving.port}"
-        for work in (heart.run(), _collect()):
-            stack.push_async_callback(_end, asyncio.create_task(work))
+        working = [asyncio.create_task(work) for work in (heart.run(), _collect())]
+        for task in working:
+            stack.push_async_callback(_end, task)
         config = write_kubeconfig(server, b"" if settings.plain else authority.certificate, token)
         write_private(self.home.kubeconfig, config)
         if settings.nodes:
             await stack.enter_async_context(NodeProcess(settings, serving.port))
         self._say_running(server)
+        return working
 
     def _journal(self) -> Journal:
         if self.settings.durability == "memory":
@@ -407,9 +409,7 @@ async def _node(home: Home, facts: Document) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     working = asyncio.create_task(agent.run())
     ending = asyncio.create_task(stopping.wait())
-    await asyncio.wait((working, ending), return_when=asyncio.FIRST_COMPLETED)
-    if working.done():
-        working.result()
+    await _first((working, ending))
     await agent.stop(kill=True)
     await _end(working)
 
@@ -426,7 +426,14 @@ async def _account_token(client: RemoteClient, ask: TokenAsk) -> str:
     return str(answer["status"]["token"])
 
 
-async def _end(task: asyncio.Task[None]) -> None:
+async def _first(tasks: Iterable[asyncio.Task[object]]) -> None:
+    """Until one of the tasks is over; a failure of it is ours."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in done:
+        task.result()
+
+
+async def _end(task: asyncio.Task[object]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -9,7 +9,7 @@ import pytest
 from allaboard.api import kinds
 from allaboard.api.documents import Key
 from allaboard.jobs.admission import JobSetDefaults, JobSetRules, defaulted, hooks
-from jobs.world import jobset
+from .world import jobset
 
 RECORDED = Path(__file__).parents[3] / "shared" / "conformance" / "lifecycle" / "scenarios"
 

@@ -8,7 +8,7 @@ from allaboard.api import kinds
 from allaboard.api.documents import Key
 from allaboard.api.meta import is_true
 from allaboard.jobs.members import TRACKING
-from jobs.world import Crash, World, indexed, job, jobset, told, told_set
+from .world import Crash, World, indexed, job, jobset, told, told_set
 
 STORIES = {
     "a job succeeds": (kinds.JOB, indexed(3, parallelism=2), "j-:run j-0:exit j-1:exit j-2:exit"),

@@ -4,7 +4,7 @@ import pytest
 
 from allaboard.api import kinds
 from allaboard.api.documents import Key
-from jobs.world import World, indexed, job, told
+from .world import World, indexed, job, told
 
 EXIT_42 = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
 IGNORE_9 = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [9]}}]}

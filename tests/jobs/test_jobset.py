@@ -5,7 +5,7 @@ import pytest
 from allaboard.api import kinds
 from allaboard.api.documents import Key
 from allaboard.api.meta import labels_of, name_of
-from jobs.world import World, jobset, told_set
+from .world import World, jobset, told_set
 
 ONCE, NEVER = {"maxRestarts": 1}, {"maxRestarts": 0}
 IN_ORDER = {"startupPolicyOrder": "InOrder"}

@@ -2,7 +2,7 @@
 
 from allaboard.api import kinds
 from allaboard.jobs.witness import told
-from jobs.world import World, indexed, jobset
+from .world import World, indexed, jobset
 
 
 def test_a_job_remembers_its_failures_in_order():

@@ -1,4 +1,4 @@
-"""The outside world of the node tests: a few documents in memory with the client's contract, and short ways to say a pod."""
+"""The outside world of the node tests: documents in memory with the client's contract, and short ways to say a pod."""
 
 import asyncio
 import contextlib

@@ -278,7 +278,7 @@ async def serve(app: Any, address: Address) -> AsyncIterator[Serving]:
         ssl_certfile=address.certificate or None,
         ssl_keyfile=address.key or None,
         http="httptools",
-        ws="websockets",
+        ws="websockets-sansio",
         lifespan="off",
         log_config=None,
         access_log=False,

@@ -9,7 +9,20 @@ from allaboard.api import kinds
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import ApiError
 from allaboard.api.meta import controller_of, is_controlled_by, key_of, labels_of, name_of, namespace_of, stamp, uid_of
-from allaboard.jobs import adoption, backoff, children, job, jobset, members, names, placement, tracking, ttl, witness
+from allaboard.jobs import (
+    adoption,
+    backoff,
+    children,
+    cronjob,
+    job,
+    jobset,
+    members,
+    names,
+    placement,
+    tracking,
+    ttl,
+    witness,
+)
 from allaboard.jobs.draft import ACTION
 from allaboard.jobs.refusals import Refusals
 from allaboard.jobs.story import Facts
@@ -216,3 +229,19 @@ class PlacementController:
         siblings = {"metadata": {"namespace": key.namespace, "uid": owner["uid"]}}
         pods = await self.reader.owned(kinds.POD, siblings)
         return placement.evict_strays(leader, pods, node, stamp(self.clock.now()))
+
+
+class CronJobController:
+    """CronJob → Jobs."""
+
+    name = "cronjob-controller"
+    watches = (Watch(kinds.CRON_JOB), Watch(kinds.JOB, controller_key(kinds.CRON_JOB)))
+
+    def __init__(self, reader: Reader, clock: Clock) -> None:
+        self.reader, self.clock = reader, clock
+
+    async def reconcile(self, key: Key) -> Plan:
+        document = await self.reader.get(kinds.CRON_JOB, key)
+        if document is None:
+            return NOTHING
+        return cronjob.decide(document, await self.reader.owned(kinds.JOB, document), self.clock.now())

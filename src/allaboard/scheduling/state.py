@@ -82,6 +82,8 @@ class State:
     def _fact(self, row: int) -> Task:
         task = self.task[row]
         assert task is not None
+        if self.status[row] == task.status and self.node[row] < 0:
+            return task
         node = self.nodes.names[self.node[row]] if self.node[row] >= 0 else ""
         return replace(task, status=self.status[row], node=node, gpu_groups=self.groups[row])
 

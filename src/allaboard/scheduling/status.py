@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
@@ -13,6 +13,7 @@ from allaboard.api.quantity import BadQuantity, Quantity, Resources, parse, reso
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch
+from allaboard.kube.pauses import Pauses
 from allaboard.kube.plan import NOTHING, Patch, Plan, Status
 from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM
 from allaboard.scheduling.readings import group_of
@@ -21,22 +22,6 @@ from allaboard.scheduling.readings import group_of
 GROUP_PAUSE, QUEUE_PAUSE = timedelta(milliseconds=200), timedelta(milliseconds=500)
 COUNTERS = ("allocated", "pending", "running", "succeeded", "failed")
 GPU = "nvidia.com/gpu"
-
-
-class Pauses:
-    """Which keys are due when: the first change of a key starts its pause, later ones ride along."""
-
-    def __init__(self, pause: timedelta) -> None:
-        self.pause = pause
-        self._due: dict[Key, datetime] = {}
-
-    def until(self, key: Key, now: datetime) -> datetime | None:
-        """The end of the key's pause; None when it is over."""
-        due = self._due.setdefault(key, now + self.pause)
-        if now < due:
-            return due
-        del self._due[key]
-        return None
 
 
 # --- PodGroups ---

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE, Kind
 from allaboard.api.meta import is_leaving, is_true, key_of, labels_of, name_of, namespace_of, owner_reference, uid_of
-from allaboard.kube.client import Reader, Select
+from allaboard.kube.client import Reader
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Create, Delete, Plan, Update
@@ -16,6 +16,8 @@ SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 HEADLESS = "service.kubernetes.io/headless"
 CONTROLLER = "endpointslice-controller.k8s.io"
+
+Pair = tuple[str, str, str]  # namespace, label, value
 
 
 def selects(service: Document, pod: Document) -> bool:
@@ -169,22 +171,21 @@ class Endpoints:
             Watch(ENDPOINT_SLICE, _service_of_slice),
             Watch(ENDPOINTS),
         )
-        self._selectors: dict[Key, Document] = {}
+        self._services: dict[Pair, dict[Key, Document]] = {}
+        self._pods: dict[Pair, dict[Key, Document]] = {}
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        """Remember services by key, so that a pod finds those that select it."""
-        if kind != SERVICE:
-            return
-        if new is not None:
-            self._selectors[key_of(new)] = new
-        elif old is not None:
-            self._selectors.pop(key_of(old), None)
+        """Services by one pair of their selector, pods by every pair they wear: neither has to search the other."""
+        if kind == SERVICE:
+            _refile(self._services, old, new, _first_pair)
+        elif kind == POD:
+            _refile(self._pods, old, new, _pairs)
 
     async def reconcile(self, key: Key) -> Plan:
         service = await self.reader.get(SERVICE, key)
         if service is None:
             return await self._orphan(key)
-        pods = await self.reader.list(POD, Select(namespace=key.namespace))
+        pods = [pod for pair in _first_pair(service) for _, pod in sorted(self._pods.get(pair, {}).items())]
         slice_ = await self.reader.get(ENDPOINT_SLICE, Key(key.namespace, slice_name(service)))
         return decide(service, pods, (slice_, await self.reader.get(ENDPOINTS, key)))
 
@@ -195,8 +196,35 @@ class Endpoints:
         return Plan(delete=(Delete(ENDPOINTS, key),)) if managed else NOTHING
 
     def _services_of(self, pod: Document) -> Iterable[Key]:
-        namespace = namespace_of(pod)
-        return [key for key, s in self._selectors.items() if key.namespace == namespace and selects(s, pod)]
+        near = (item for pair in _pairs(pod) for item in self._services.get(pair, {}).items())
+        return [key for key, service in near if selects(service, pod)]
+
+
+def _pairs(document: Document) -> list[Pair]:
+    namespace = namespace_of(document)
+    return [(namespace, key, value) for key, value in labels_of(document).items()]
+
+
+def _first_pair(service: Document) -> list[Pair]:
+    """The pair a service is filed under; any one of its selector will do."""
+    selector = dig(service, "spec", "selector", default={})
+    return [(namespace_of(service), *pair) for pair in sorted(selector.items())[:1]]
+
+
+def _refile(
+    file: dict[Pair, dict[Key, Document]],
+    old: Document | None,
+    new: Document | None,
+    pairs: Callable[[Document], list[Pair]],
+) -> None:
+    """Move a document to where it is now looked for."""
+    for pair in pairs(old) if old is not None else ():
+        kept = file.get(pair, {})
+        kept.pop(key_of(old or {}), None)
+        if not kept:
+            file.pop(pair, None)
+    for pair in pairs(new) if new is not None else ():
+        file.setdefault(pair, {})[key_of(new or {})] = new or {}
 
 
 def _service_of_slice(document: Document) -> Iterable[Key]:

@@ -151,7 +151,7 @@ class Search:
     def _measure(self, need: Need, common: tuple[int, int]) -> tuple[list[Column], list[np.ndarray]]:
         """Per level and domain: how much of what is free the request takes, and whether it fits.
 
-        Domains outside the common one count as having nothing.
+        Domains outside the common one, also the wider ones around it, count as having nothing.
         """
         nodes, domains = self.state.nodes, self.domains
         below = domains.domain[common[0]] == common[1]
@@ -163,7 +163,8 @@ class Search:
             ratio = np.zeros(domains.count(level))
             for resource, column in enumerate(free):
                 if need.total[resource] > 0:
-                    ratio = np.maximum(ratio, _ratio(need.total[resource], domains.sums(level, column), resource))
+                    sums = np.where(inside, domains.sums(level, column), 0.0)
+                    ratio = np.maximum(ratio, _ratio(need.total[resource], sums, resource))
             counted = domains.sums(level, copies) >= need.count
             ratios.append(ratio)
             fits.append(np.where(inside, counted, ratio <= 1 + EPSILON) if need.even else ratio <= 1 + EPSILON)

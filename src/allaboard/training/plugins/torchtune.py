@@ -20,7 +20,6 @@ MODELS = (*SMALL_LLAMAS, LARGE_LLAMA, QWEN)
 FIXED = ("output_dir", "tokenizer.path", "tokenizer.merges_file", "checkpointer.checkpoint_dir")
 
 
-
 @dataclass(frozen=True, slots=True)
 class Asked:
     """How large the run is, and what its arguments say."""
