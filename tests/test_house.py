@@ -28,9 +28,9 @@ MAY_IMPORT = {
 }
 EDGES = {
     "server", "watch", "streams", "sqlite", "http", "webhook", "informer", "queue", "controller", "loop", "clock",
-    "hands", "kubeconfig", "agent", "world", "keeper", "sandbox", "processes", "leader", "progress", "certificates",
+    "hands", "kubeconfig", "reach", "agent", "world", "keeper", "sandbox", "processes", "leader", "progress", "certificates",
     "zygote", "inits", "syscalls", "netlink", "volumes", "logs", "probing", "resolver", "machine", "cgroups", "levels",
-    "environments", "provision", "tenants",
+    "environments", "provision", "tenants", "streams", "tunnel", "porter", "usage",
 }  # fmt: skip
 DOORS = {"cli", "sdk", "dashboard", "initializers", "testing", "main"}
 WORLDLY = {"asyncio", "os", "random", "socket", "subprocess", "time"}

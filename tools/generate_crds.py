@@ -45,7 +45,10 @@ SCALARS = {
 # Upstream's CRDs differ from the OpenAPI documents in two ways that server-side apply can see: defaults that are Go
 # constants are not written, and a struct that embeds LocalObjectReference inherits its being atomic.
 UNSTATED_DEFAULTS = {"core.v1.AzureDiskVolumeSource": ("cachingMode", "kind")}
-DROPPED = {"x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key", "x-kubernetes-group-version-kind", "$ref"}
+DROPPED = {
+    "x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key", "x-kubernetes-group-version-kind", "$ref",
+    "x-null", "x-omit-empty",
+}  # fmt: skip
 Json = dict[str, Any]
 
 

@@ -15,7 +15,7 @@ import secrets
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ from prometheus_client import generate_latest
 from allaboard import __version__
 from allaboard.api import crds, kinds
 from allaboard.api.documents import Document
-from allaboard.api.errors import AboardError, AlreadyExists
+from allaboard.api.errors import AboardError, AlreadyExists, Unauthorized
 from allaboard.api.kinds import Kind, kind_of
 from allaboard.api.meta import key_of, stamp
 from allaboard.cluster.access import MASTERS, User
@@ -36,13 +36,15 @@ from allaboard.cluster.admitters import ADMISSION as BUILT_IN_ADMISSION
 from allaboard.cluster.inside import Inside
 from allaboard.cluster.keeper import Keeper, keeping
 from allaboard.cluster.memory import Store
+from allaboard.cluster.nodes import Fetched, Socket
 from allaboard.cluster.plane import Cluster
-from allaboard.cluster.server import Address, App, Doors, serve
+from allaboard.cluster.server import Address, App, Doors, Receive, Scope, Send, serve
 from allaboard.cluster.sqlite import Sqlite
 from allaboard.cluster.store import Journal, NoJournal
 from allaboard.cluster.tokens import Signer, read_tokens
 from allaboard.jobs import admission as jobs_admission
 from allaboard.jobs import controller as jobs
+from allaboard.kube import reach
 from allaboard.kube.certificates import Pair, issue, keep, kept, make_authority, write_private
 from allaboard.kube.clock import Clock, SystemClock
 from allaboard.kube.controller import Controller, Loop
@@ -62,12 +64,14 @@ from allaboard.training import admission as training_admission
 from allaboard.training import runtimes
 from allaboard.training.controller import TrainJobController
 from allaboard.training.facts import Settings as TrainingSettings
+from allaboard.training.progress import ProgressDoor
 from allaboard.upkeep import accounts, claims, endpoints, namespaces, quota, rootca
 
 log = logging.getLogger("allaboard")
 
 # Ruling 22: whose pods the embedded scheduler takes.
 SCHEDULERS = frozenset({"default-scheduler", "kai-scheduler", "aboard"})
+REPORTS = re.compile(r"/apis/trainer\.kubeflow\.org/v1alpha1/namespaces/[^/]+/trainjobs/[^/]+/status$")
 GRACE = 20.0  # seconds a node agent gets to end its pods
 COLLECT = 0.05  # seconds between collections of young garbage
 
@@ -221,7 +225,7 @@ CONTROLLERS: dict[str, Callable[[Heart], Iterable[Controller]]] = {
     "accounts": lambda h: [accounts.Accounts(h.informers, h.clock)],
     "rootca": lambda h: [rootca.RootCa(h.informers, h.clock, h.authority)],
     "claims": lambda h: [claims.ClaimProtection(h.informers, h.clock), claims.Claims(h.informers, h.clock)],
-    "quota": lambda h: [quota.Quotas(h.informers, h.clock)],
+    "quota": lambda h: [quota.Quotas(h.informers, h.clock, h.client, h.served)],
     "endpoints": lambda h: [endpoints.Endpoints(h.informers, h.clock)],
     "garbage": lambda h: [],  # works on the store itself: see `keeping`
 }
@@ -271,8 +275,8 @@ class Plane:
         heart = Heart(settings, self.clock, journal, authority.certificate.decode())
         keeper = await stack.enter_async_context(heart.keeping())
         await bootstrap(heart.client, keeper, authority.certificate.decode())
-        token = self._admin_token()
-        app = App(heart.cluster, self._doors(token))
+        token = self._secret("admin.token")
+        app = Front(App(heart.cluster, self._doors(token)), heart)
         serving = await stack.enter_async_context(serve(app, self._address(authority)))
         await stack.enter_async_context(serve(app, Address(socket=str(self.home.socket))))
         server = f"{'http' if settings.plain else 'https'}://{settings.host}:{serving.port}"
@@ -319,8 +323,9 @@ class Plane:
         certificate, key = keep(self.home.keys, "server", pair)
         return Address(settings.host, settings.port, certificate=str(certificate), key=str(key))
 
-    def _admin_token(self) -> str:
-        path = self.home.keys / "admin.token"
+    def _secret(self, name: str) -> str:
+        """A random word of this plane, made at the first start."""
+        path = self.home.keys / name
         if not path.exists():
             write_private(path, secrets.token_urlsafe(32).encode())
         return path.read_text()
@@ -329,13 +334,54 @@ class Plane:
         users = {token: User("admin", (MASTERS, "system:authenticated"))}
         if self.settings.tokens:
             users |= read_tokens(Path(self.settings.tokens).read_text())
-        return Doors(users, self.settings.auth, self._signer(), generate_latest)
+        nodes = NodeCalls(self._secret("node.token"))
+        return Doors(users, self.settings.auth, self._signer(), generate_latest, nodes=nodes)
 
     def _say_running(self, server: str) -> None:
         """Written last: who reads it may connect."""
         facts = {"pid": os.getpid(), "server": server, "started": stamp(self.clock.now())}
         facts |= {"nodes": self.settings.nodes, "version": __version__}
         write_private(self.home.state, json.dumps(facts).encode())
+
+
+class NodeCalls:
+    """How the API server reaches pods where they run: through the node's own server."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+
+    async def fetch(self, node: Document, target: str) -> Fetched:
+        answer, chunks = await reach.fetch(node, target, self.token)
+        if answer.status >= 400:
+            chunks = _once(answer.body)
+        return Fetched(answer.status, answer.headers.get("content-type", "text/plain"), chunks)
+
+    async def relay(self, node: Document, target: str, socket: Socket) -> None:
+        await reach.relay(node, target, self.token, reach.Ends(socket.protocols, socket.receive, socket.send))
+
+
+async def _once(body: bytes) -> AsyncIterator[bytes]:
+    yield body
+
+
+class Front:
+    """What listens: progress reports of running jobs go to `training`, everything else is the API."""
+
+    def __init__(self, api: App, heart: Heart) -> None:
+        self.api = api
+        self.progress = ProgressDoor(heart.client, heart.client, self._review)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        report = scope["type"] == "http" and scope["method"] == "POST" and REPORTS.match(scope["path"])
+        await (self.progress if report else self.api)(scope, receive, send)
+
+    async def _review(self, token: str, audience: str) -> Document:
+        """Whose token this is, in the words of a TokenReview."""
+        try:
+            user, audiences = self.api.tokens.user(token, self.api.cluster.world.now(), [audience])
+        except Unauthorized:
+            return {"status": {"authenticated": False}}
+        return {"status": {"authenticated": True, "user": user.document(), "audiences": list(audiences)}}
 
 
 def _refuse_busy_port(settings: Settings) -> None:
@@ -401,6 +447,7 @@ async def _node(home: Home, facts: Document) -> None:
         nodes=tuple(facts["nodes"]),
         gpus=facts["gpus"],
         api=("127.0.0.1", facts["port"]),
+        token=(home.keys / "node.token").read_text(),
         tokens=lambda ask: _account_token(client, ask),
     )
     agent = Agent(client, config, SystemClock())

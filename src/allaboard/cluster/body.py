@@ -62,7 +62,7 @@ def _duplicates(value: object, path: str = "") -> Iterator[str]:
         for name, each in value:
             here = f"{path}.{name}" if path else name
             if name in seen:
-                yield here
+                yield f'duplicate field "{here}"'
             seen.add(name)
             yield from _duplicates(each, here)
     elif isinstance(value, list):
@@ -89,7 +89,8 @@ def read_yaml(data: bytes) -> tuple[object, list[str]]:
         value = yaml.load(data, Loader=_Loader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as fault:
         raise Unreadable(_yaml_words(fault)) from fault
-    return value, list(_twice(node, "")) if node is not None else []
+    twice = list(_twice(node)) if node is not None else []
+    return value, twice
 
 
 def _yaml_words(fault: Exception) -> str:
@@ -98,18 +99,22 @@ def _yaml_words(fault: Exception) -> str:
     return f"yaml: line {mark.line}: {problem}" if mark else f"yaml: {problem}"
 
 
-def _twice(node: yaml.Node, path: str) -> Iterator[str]:
+def _twice(node: yaml.Node) -> Iterator[str]:
     if isinstance(node, yaml.MappingNode):
         seen: set[str] = set()
         for key, value in node.value:
-            here = f"{path}.{key.value}" if path else str(key.value)
             if key.value in seen:
                 yield f'line {key.start_mark.line + 1}: key "{key.value}" already set in map'
             seen.add(key.value)
-            yield from _twice(value, here)
+            yield from _twice(value)
     elif isinstance(node, yaml.SequenceNode):
-        for index, value in enumerate(node.value):
-            yield from _twice(value, f"{path}[{index}]")
+        for value in node.value:
+            yield from _twice(value)
+
+
+def yaml_complaint(lines: list[str]) -> list[str]:
+    """Keys said twice in YAML, as one complaint."""
+    return ["yaml: unmarshal errors:\n  " + "\n  ".join(lines)] if lines else []
 
 
 def read(data: bytes, content_type: str, kind: str) -> tuple[Document, list[str]]:
@@ -120,6 +125,7 @@ def read(data: bytes, content_type: str, kind: str) -> tuple[Document, list[str]
             value, twice = read_json(data)
         elif media in (YAML, "application/yml"):
             value, twice = read_yaml(data)
+            twice = yaml_complaint(twice) if twice and twice[0].startswith("line") else twice
         else:
             raise UnsupportedMedia(
                 "the body of the request was in an unknown format - accepted media types include: "

@@ -9,8 +9,8 @@ from allaboard.api.errors import AlreadyExists, BadRequest
 from allaboard.api.meta import is_leaving, name_of
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
-from allaboard.cluster.draft import mutated, newborn, permitted, request_for
-from allaboard.cluster.intake import accept, check_kind
+from allaboard.cluster.draft import SERVER_ONLY, mutated, newborn, permitted, request_for
+from allaboard.cluster.intake import accept, check_kind, single_owners
 from allaboard.cluster.ownership import track
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.registry import table_of
@@ -23,10 +23,17 @@ LONGEST_PREFIX = 58
 
 async def create(cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Item:
     """Store a new document; the answer is what was stored."""
-    document = accept(place.rules, check_kind(place.rules, placed(place, document)), ask, duplicates)
-    if document["metadata"].get("resourceVersion"):
-        raise refusals.bare(500, "resourceVersion should not be set on objects to be created")
+    document = accepted(place, document, ask, duplicates)
     return await born(cluster, place, track(place, document, None, ask, cluster.world.now()), ask)
+
+
+def accepted(place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Document:
+    """A body that shall become a new object: read, defaulted, and without what only the server may say."""
+    document = accept(place.rules, check_kind(place.rules, placed(place, document)), ask, duplicates)
+    metadata = {name: value for name, value in document["metadata"].items() if name not in SERVER_ONLY}
+    if metadata.get("resourceVersion"):
+        raise refusals.bare(500, "resourceVersion should not be set on objects to be created")
+    return single_owners({**document, "metadata": metadata}, ask)
 
 
 async def born(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Item:

@@ -11,6 +11,7 @@ from allaboard.api.meta import name_of, stamp
 from allaboard.cluster import refusals
 from allaboard.cluster.admission import Chain, Request
 from allaboard.cluster.ask import Ask, Place
+from allaboard.cluster.metadata import on_update
 from allaboard.cluster.rules import Rules
 from allaboard.cluster.world import World
 
@@ -49,8 +50,12 @@ async def permitted(chain: Chain, request: Request, new: Document) -> None:
 
 
 def broken(rules: Rules, new: Document, old: Document | None, subresource: str) -> list[Cause]:
-    causes = rules.structure.validate(new, old, subresource=subresource) if rules.custom else []
-    return causes + list(rules.validate(new, old, subresource))
+    causes = rules.validate(new, old, subresource)
+    if not rules.custom:
+        return causes
+    if old is not None:  # Upstream: what is wrong with the metadata of a custom resource is said twice
+        causes = causes + on_update(new, old)
+    return rules.structure.validate(new, old, subresource=subresource) + causes
 
 
 def newborn(rules: Rules, document: Document, world: World) -> Document:
@@ -67,7 +72,7 @@ def renewed(document: Document, old: Document) -> Document:
     """A document about to replace another: what the request leaves out or may not change stays."""
     metadata, was = dict(document["metadata"]), old["metadata"]
     for field in KEPT:
-        if not metadata.get(field) and field in was:
+        if field in was and (field != "uid" or not metadata.get(field)):
             metadata[field] = was[field]
     metadata.pop("selfLink", None)
     metadata.pop("generation", None)

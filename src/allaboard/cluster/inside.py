@@ -13,9 +13,8 @@ from allaboard.api.selectors import parse_fields, parse_labels
 from allaboard.cluster import refusals
 from allaboard.cluster.access import SYSTEM, User
 from allaboard.cluster.ask import Ask, Place
-from allaboard.cluster.create import create, drafted, placed, put_new
+from allaboard.cluster.create import accepted, create, drafted, put_new
 from allaboard.cluster.delete import Wish, delete
-from allaboard.cluster.intake import accept, check_kind
 from allaboard.cluster.ownership import track
 from allaboard.cluster.patch import Patch, apply, patch
 from allaboard.cluster.plane import Cluster
@@ -113,8 +112,8 @@ class Inside:
         await bind(self.cluster, self._place(POD, pod, "binding"), _binding(pod, uid, node), self._ask("unknown"))
 
     async def _draft(self, place: Place, document: Document, ask: Ask) -> Document:
-        accepted = accept(place.rules, check_kind(place.rules, placed(place, document)), ask)
-        return await drafted(self.cluster, place, track(place, accepted, None, ask, self.cluster.world.now()), ask)
+        tracked = track(place, accepted(place, document, ask), None, ask, self.cluster.world.now())
+        return await drafted(self.cluster, place, tracked, ask)
 
     def _at(self, document: Document) -> tuple[Place, Document]:
         rules = self.cluster.registry.named(document["apiVersion"], document["kind"])

@@ -8,6 +8,7 @@ from allaboard.api.documents import Document
 from allaboard.api.errors import BadRequest
 from allaboard.cluster.ask import Ask
 from allaboard.cluster.rules import Rules
+from allaboard.cluster.store import encode
 
 
 def accept(rules: Rules, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Document:
@@ -15,7 +16,7 @@ def accept(rules: Rules, document: Document, ask: Ask, duplicates: Sequence[str]
     admitted = rules.structure.admit(document)
     if admitted.malformed:
         raise BadRequest(_cannot_handle(rules, admitted.malformed))
-    complain(rules, ask, [f'duplicate field "{path}"' for path in duplicates], admitted.unknown)
+    complain(rules, ask, duplicates, admitted.unknown)
     return rules.default(admitted.document)
 
 
@@ -27,6 +28,20 @@ def complain(rules: Rules, ask: Ask, duplicates: Sequence[str], unknown: Sequenc
     if ask.validation == "Strict":
         raise BadRequest(_cannot_handle(rules, f"strict decoding error: {', '.join(complaints)}"))
     ask.warnings.extend(complaints)
+
+
+def single_owners(document: Document, ask: Ask) -> Document:
+    """The document with each owner named once; saying one twice is warned about."""
+    owners = document["metadata"].get("ownerReferences")
+    if not owners or len({str(owner) for owner in owners}) == len(owners):
+        return document
+    once = {str(owner): owner for owner in owners}
+    uids = dict.fromkeys(str(o.get("uid")) for i, o in enumerate(owners) if o in owners[:i])
+    ask.warnings.append(
+        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
+        f"reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(uids)}"
+    )
+    return {**document, "metadata": {**document["metadata"], "ownerReferences": list(once.values())}}
 
 
 def _cannot_handle(rules: Rules, why: str) -> str:
@@ -41,7 +56,7 @@ def check_kind(rules: Rules, document: Document) -> Document:
     if version == kind.api_version and name == kind.kind:
         return document
     if rules.custom:
-        _refuse_custom(rules, version, name)
+        _refuse_custom(rules, version, name, document)
     elif (name or kind.kind) != kind.kind:
         raise BadRequest(_other_kind(rules, str(version or kind.api_version), str(name)))
     elif (version or kind.api_version) != kind.api_version:
@@ -49,8 +64,13 @@ def check_kind(rules: Rules, document: Document) -> Document:
     return {**document, "apiVersion": kind.api_version, "kind": kind.kind}
 
 
-def _refuse_custom(rules: Rules, version: object, name: object) -> None:
+def _refuse_custom(rules: Rules, version: object, name: object, document: Document) -> None:
     kind = rules.kind
+    if not name or not version:
+        missing = "Kind" if not name else "apiVersion"
+        text = encode({key: value for key, value in document.items() if key != "metadata" or value}).decode()
+        what = f"the object provided is unrecognized (must be of type {kind.kind})"
+        raise BadRequest(f"{what}: Object '{missing}' is missing in '{text}' ({text})")
     if name != kind.kind:
         raise BadRequest(f'{name} in version "{version}" cannot be handled as a {kind.kind}: unexpected kind')
     raise BadRequest(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from datetime import datetime
 
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Key
@@ -19,6 +20,7 @@ from allaboard.jobs import (
     members,
     names,
     placement,
+    podgarbage,
     tracking,
     ttl,
     witness,
@@ -245,3 +247,22 @@ class CronJobController:
         if document is None:
             return NOTHING
         return cronjob.decide(document, await self.reader.owned(kinds.JOB, document), self.clock.now())
+
+
+class PodGarbageController:
+    """Every twenty seconds: pods of vanished nodes are failed and removed."""
+
+    name = "pod-garbage-collector"
+    _everything = Key("", "pods")
+
+    def __init__(self, reader: Reader, clock: Clock) -> None:
+        self.reader, self.clock = reader, clock
+        self.watches = (Watch(kinds.NODE, lambda _node: (self._everything,)), Watch(kinds.POD, nobody))
+        self._missing: dict[str, datetime] = {}
+
+    async def reconcile(self, _key: Key) -> Plan:
+        now = self.clock.now()
+        pods = await self.reader.list(kinds.POD)
+        missing = podgarbage.missing_nodes(pods, map(name_of, await self.reader.list(kinds.NODE)))
+        self._missing = {name: self._missing.get(name, now) for name in missing}
+        return podgarbage.sweep(pods, self._missing, now) + Plan(again=now + podgarbage.PERIOD)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-_MONTHS = {name: number for number, name in enumerate(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"], 1)}
-_DAYS = {name: number for number, name in enumerate(["sun", "mon", "tue", "wed", "thu", "fri", "sat"])}
+_MONTH_NAMES, _DAY_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec", "sun mon tue wed thu fri sat"
+_MONTHS = {name: number for number, name in enumerate(_MONTH_NAMES.split(), 1)}
+_DAYS = {name: number for number, name in enumerate(_DAY_NAMES.split())}
 _WORDS = {
     "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
     "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",

@@ -34,10 +34,13 @@ from allaboard.node.config import Config
 from allaboard.node.environment import MissingSource
 from allaboard.node.facts import Health, Trouble
 from allaboard.node.launch import NoCommand, Refused
+from allaboard.node.logs import Logs
 from allaboard.node.mounts import Unmountable
+from allaboard.node.porter import Porter
 from allaboard.node.processes import Attempt, Processes, learn_end
 from allaboard.node.provision import HOST, Provision, peers_named
 from allaboard.node.register import Register
+from allaboard.node.server import App, Serving
 from allaboard.node.tenants import Ending, Tenant
 
 log = logging.getLogger(__name__)
@@ -61,8 +64,11 @@ class Agent:
         self.informer = Informer(client, POD, clock, Select(fields=fields))
         self.hands = Hands(client, clock, Recorder(NAME, lambda: secrets.token_hex(8)))
         self.register = Register(client, config, clock)
+        self.logs = Logs(config.log_bytes)
+        self.token = config.token or secrets.token_urlsafe(32)
         self.processes: Processes
         self.provision: Provision
+        self.serving: Serving
         self._tasks: set[asyncio.Task[None]] = set()
         self._words: asyncio.Queue[Event] = asyncio.Queue()
 
@@ -70,7 +76,8 @@ class Agent:
         """Start, and work until cancelled."""
         await self.start()
         async with asyncio.TaskGroup() as group:
-            for work in (self.informer.run, self.queue.run, self.register.run, self._speak, self._refresh):
+            chores = (self.informer.run, self.queue.run, self.register.run, self._speak, self._refresh)
+            for work in (*chores, self.logs.run, self.serving.run):
                 group.create_task(work())
             await self.informer.synced.wait()
             await self._find_tenants()
@@ -93,7 +100,10 @@ class Agent:
         with contextlib.suppress(OSError, ValueError):
             self.addresses = json.loads((state / "addresses.json").read_text())
         await self.processes.open()
+        self.logs.open()
+        self.serving = Serving(App(Porter(self.tenants, self.processes, self.logs, self.clock), self.token))
         self.register.open(self.level, machine.look(state))
+        self.register.port = self.serving.port
         self.provision.allocatable = dict(self.register.resources)
 
     async def stop(self, *, kill: bool = True) -> None:
@@ -105,6 +115,7 @@ class Agent:
                 for attempt in tenant.living():
                     self.processes.kill(attempt)
         await self.processes.close(kill=kill)
+        self.logs.close()
         if kill:
             volumes.take_away(self.provision.volatile)
 
@@ -301,10 +312,12 @@ class Agent:
         del tenant.attempts[name][:-2]
 
     def _follow(self, tenant: Tenant, attempt: Attempt) -> None:
+        self.logs.keep_up(attempt.place / "log")
         self.processes.follow(attempt, lambda: self._ended(tenant, attempt))
 
     def _ended(self, tenant: Tenant, attempt: Attempt) -> None:
         learn_end(attempt, self.clock.now())
+        self.logs.finish(attempt.place / "log")
         self._read_message(tenant, attempt)
         ending = tenant.endings.pop(attempt.container, None)
         if ending is not None:

@@ -97,9 +97,7 @@ def _ending(code: int, reason: str = "", message: str = "") -> Document:
 def _begin(spec: Document, directory: int, held: dict[str, int], tree: list[tuple[str, str]], level: str) -> int:
     os.umask(0o022)
     signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
-    for path in spec.get("cgroups", []):
-        with open(f"{path}/cgroup.procs", "w") as file:
-            file.write(str(_identity()["pid"]))
+    join_cgroups(spec)
     streams = _streams(spec, directory)
     if level == "D":
         with contextlib.suppress(OSError, AttributeError):
@@ -112,6 +110,13 @@ def _begin(spec: Document, directory: int, held: dict[str, int], tree: list[tupl
     for descriptor in streams:
         os.close(descriptor)
     return workload
+
+
+def join_cgroups(spec: Document) -> None:
+    """Put this process (and so everything it starts) under the container's limits; /proc is still the host's."""
+    for path in spec.get("cgroups", []):
+        with open(f"{path}/cgroup.procs", "w") as file:
+            file.write(str(_identity()["pid"]))
 
 
 def _streams(spec: Document, directory: int) -> tuple[int, int]:

@@ -163,9 +163,7 @@ class App:
         except ApiError as problem:
             await _refuse(send, problem)
 
-    async def _port_forward(
-        self, tenant: Tenant, offered: list[str], query: Query, wire: tuple[Receive, Send]
-    ) -> None:
+    async def _port_forward(self, tenant: Tenant, offered: list[str], query: Query, wire: tuple[Receive, Send]) -> None:
         spoken = _agree(offered, channels.TUNNEL, channels.V4, channels.PORT_FORWARD)
         session = await _open(spoken, *wire)
         connect = lambda port: self.house.connect(tenant, port)

@@ -20,7 +20,7 @@ _WORDS = (
     "proxy-authenticate proxy-authorization range referer retry-after server te trailer transfer-encoding upgrade "
     "user-agent vary via warning www-authenticate method get status 200_OK version HTTP/1.1 url public set-cookie "
     "keep-alive origin"
-).split()
+)
 _TEXT = (
     "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505"
     "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized"
@@ -32,7 +32,7 @@ _TEXT = (
 
 
 def _dictionary() -> bytes:
-    words = (word.replace("_", " ").encode() for word in _WORDS)
+    words = (word.replace("_", " ").encode() for word in _WORDS.split())
     return b"".join(struct.pack("!I", len(word)) + word for word in words) + _TEXT.encode()
 
 

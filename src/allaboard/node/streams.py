@@ -51,10 +51,8 @@ class Session:
             if message["type"] == "websocket.disconnect":
                 self.closed = True
                 return None
-            data = message.get("bytes")
-            text = message.get("text")
-            if data or text:
-                found: bytes = data or text.encode()
+            found: bytes = message.get("bytes") or (message.get("text") or "").encode()
+            if found:
                 return found
 
     async def say(self, data: bytes) -> None:
@@ -124,7 +122,7 @@ async def run_command(session: Session, attempt: Attempt, command: Command, exec
         await asyncio.gather(*outputs)
         result = await _all(ends.result)
         listening.cancel()
-        found = json.loads(result) if result else {"code": 137, "message": ""}
+        found: Document = json.loads(result) if result else {"code": 137, "message": ""}
         await session.say(channels.last_words(channels.verdict(found["code"], found["message"])))
     finally:
         ends.close()
@@ -135,11 +133,16 @@ async def readable(descriptor: int) -> None:
     """Wait until something can be read (or the other end is closed)."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(descriptor, lambda: ready.done() or ready.set_result(None))
+    loop.add_reader(descriptor, _fulfil, ready)
     try:
         await ready
     finally:
         loop.remove_reader(descriptor)
+
+
+def _fulfil(promise: asyncio.Future[None]) -> None:
+    if not promise.done():
+        promise.set_result(None)
 
 
 async def _all(descriptor: int) -> bytes:
@@ -190,7 +193,7 @@ async def _write(descriptor: int, data: bytes) -> None:
             data = data[os.write(descriptor, data) :]
         except BlockingIOError:
             ready: asyncio.Future[None] = loop.create_future()
-            loop.add_writer(descriptor, lambda ready=ready: ready.done() or ready.set_result(None))
+            loop.add_writer(descriptor, _fulfil, ready)
             try:
                 await ready
             finally:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import fcntl
 import gc
 import json
 import os
@@ -19,6 +20,7 @@ import signal
 import socket
 import struct
 import sys
+import termios
 from pathlib import Path
 from typing import NoReturn
 
@@ -223,11 +225,13 @@ def _execute(request: Document, descriptors: list[int], level: str) -> NoReturn:
     result = descriptors[-1]
     code, words = inits.START_ERROR, ""
     try:
+        spec = json.loads(Path(request["dir"], "spec.json").read_text()) | {"argv": request["argv"]}
+        inits.join_cgroups(spec)
         if level != "D":
             _step_into(request["pid"])
         child = os.fork()
         if child == 0:
-            _speak(request, descriptors, result, level)
+            _speak(spec, descriptors, level, tty=request["tty"])
         for descriptor in descriptors[:-1]:
             os.close(descriptor)
         code = inits.code_of(os.waitpid(child, 0)[1])
@@ -247,20 +251,22 @@ def _step_into(pid: int) -> None:
     os.chdir("/")
 
 
-def _speak(request: Document, descriptors: list[int], result: int, level: str) -> NoReturn:
+def _speak(spec: Document, descriptors: list[int], level: str, *, tty: bool) -> NoReturn:
+    """The command itself: the descriptors become its stdio; a terminal becomes its own."""
+    code = 126
     try:
         os.setsid()
-        if request.get("tty"):
-            # Opening a terminal as session leader makes it ours.
-            os.close(os.open(os.ttyname(descriptors[0]), os.O_RDWR)) if level == "D" else None
         for target, source in enumerate(descriptors[:3]):
             os.dup2(source, target)
-        os.closerange(3, result)
-        inits.become(request["spec"], level)
+        if tty:
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        inits.become(spec, level)
+    except inits.StartError as problem:
+        code = 127 if "not found" in str(problem) or "no such file" in str(problem) else 126
+        os.write(2, f"{problem}\n".encode())
     except BaseException as problem:
         os.write(2, f"{problem}\n".encode())
     finally:
-        code = 127 if "not found" in str(sys.exc_info()[1]) else 126
         os._exit(code)
 
 

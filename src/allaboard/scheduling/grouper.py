@@ -28,7 +28,7 @@ from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Create, Event, Patch, Plan, Update
 from allaboard.scheduling.groupers.families import SKIPPED, family, grouper_of, needs_of
 from allaboard.scheduling.groupers.workload import CannotGroup, Group, Workload
-from allaboard.scheduling.podgroups import Settings, desired, merged, scheduler_of, stands_alone
+from allaboard.scheduling.podgroups import Settings, desired, has_own_group, merged, scheduler_of, stands_alone
 
 # An owner the watch has not shown yet is looked for again after this; a deleted one takes its pods with it.
 OWNER_WAIT = timedelta(seconds=1)
@@ -49,14 +49,6 @@ def object_key(namespace: str, reference: Document) -> Key:
     """The key of the workload an owner reference names."""
     group, kind = family(reference)
     return Key(namespace, f"{kind}.{group}/{reference['name']}")
-
-
-def has_own_group(pod: Document) -> bool:
-    """Somebody else made this pod's group: another PodGroup kind, or a user who wrote the annotation by hand."""
-    worn, said = labels_of(pod), annotations_of(pod)
-    if labels.POD_GROUP_COSCHEDULING in worn or labels.POD_GROUP_SEED in worn or labels.POD_GROUP_VOLCANO in said:
-        return True
-    return labels.POD_GROUP in said and not owners_of(pod)
 
 
 def _owner(document: Document) -> Document | None:

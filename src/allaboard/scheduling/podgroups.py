@@ -105,6 +105,14 @@ def scheduler_of(pod: Document) -> str:
     return str(dig(pod, "spec", "schedulerName", default=ORDINARY))
 
 
+def has_own_group(pod: Document) -> bool:
+    """Somebody else made this pod's group: another PodGroup kind, or a user who wrote the annotation by hand."""
+    worn, said = labels_of(pod), annotations_of(pod)
+    if labels.POD_GROUP_COSCHEDULING in worn or labels.POD_GROUP_SEED in worn or labels.POD_GROUP_VOLCANO in said:
+        return True
+    return labels.POD_GROUP in said and not owners_of(pod)
+
+
 def stands_alone(pod: Document, job: Document | None) -> bool:
     """Whether an ordinary pod needs no PodGroup: a bare pod, or a Job's, about which nobody wishes anything.
 

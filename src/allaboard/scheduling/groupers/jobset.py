@@ -5,7 +5,15 @@ from __future__ import annotations
 from allaboard.api import labels
 from allaboard.api.documents import Document, dig
 from allaboard.api.meta import labels_of, name_of
-from allaboard.scheduling.groupers.workload import CannotGroup, Group, Role, Workload, constraint_of, whole_number
+from allaboard.scheduling.groupers.workload import (
+    CannotGroup,
+    Group,
+    Role,
+    Workload,
+    constraint_of,
+    group_name,
+    whole_number,
+)
 
 
 def phases(jobset: Document) -> list[list[Document]]:
@@ -32,10 +40,9 @@ def pods_of(job: Document) -> int:
     return whole_number(job, "replicas", default=1) * at_once
 
 
-def group_names(jobset_name: str, uid: str, jobset: Document) -> dict[str, str]:
+def group_names(jobset: Document) -> dict[str, str]:
     """Which group the pods of each replicated job belong to."""
-    found = phases(jobset)
-    stem = f"pg-{jobset_name}-{uid}"
+    found, stem = phases(jobset), group_name(jobset)
     return {job["name"]: stem if len(found) == 1 else f"{stem}-{phase[0]['name']}" for phase in found for job in phase}
 
 
@@ -45,7 +52,7 @@ def jobset(workload: Workload) -> list[Group]:
     for pod in workload.pods:
         by_role.setdefault(_role(pod), []).append(name_of(pod))
     found = phases(workload.owner)
-    names = group_names(name_of(workload.owner), workload.owner["metadata"]["uid"], workload.owner)
+    names = group_names(workload.owner)
     unknown = set(by_role) - set(names)
     if unknown:
         role = min(unknown)

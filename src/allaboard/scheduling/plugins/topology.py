@@ -109,7 +109,7 @@ class TopologyPlugin:
         if constraint.topology not in state.topologies or not (constraint.required or constraint.preferred):
             return [], None
         search = Search(state, self._domains(state, constraint.topology), constraint, nodes)
-        return search.run(member, chosen)
+        return search.run(chosen)
 
     def _domains(self, state: State, name: str) -> Domains:
         known = self._laid.get(name)
@@ -128,7 +128,7 @@ class Search:
         self.known = (not constraint.required or self.required > 0) and (not constraint.preferred or self.preferred > 0)
         self.nodes = domains.inside if nodes is None else np.intersect1d(nodes, domains.inside, assume_unique=True)
 
-    def run(self, member: Member, chosen: Chosen) -> tuple[list[Rows | None], Column | None]:
+    def run(self, chosen: Chosen) -> tuple[list[Rows | None], Column | None]:
         if not self.known or len(self.nodes) == 0:
             return [], None
         need = Need.of(self.state, chosen)
@@ -138,7 +138,7 @@ class Search:
             return [], None
         orders = self._orders(ratios)
         score = self._preference(orders, (level, domain)) if self.preferred > 0 else None
-        return list(self._candidates(member, orders, fits)), score
+        return self._candidates(chosen, orders, fits), score
 
     def _common(self) -> tuple[int, int]:
         """The narrowest domain that holds all given nodes, not below the preferred level."""
@@ -218,12 +218,12 @@ class Search:
         score[rows] = tenths[self.domains.domain[self.preferred][rows]]
         return score
 
-    def _candidates(self, member: Member, orders: list[list[int]], fits: Sequence[np.ndarray]) -> list[Rows | None]:
+    def _candidates(self, chosen: Chosen, orders: list[list[int]], fits: Sequence[np.ndarray]) -> list[Rows | None]:
         """From the preferred level (else the required one) up to the required one, or to the root without one."""
         lowest = self.preferred if self.preferred > 0 else self.required
         highest = self.required if self.required > 0 else 0
         lowest = max(lowest, highest)
-        home = self._home(member)
+        home = self._home(chosen)
         found: list[Rows | None] = []
         for level in range(lowest, highest - 1, -1):
             column = self.domains.domain[level][self.nodes]
@@ -233,13 +233,12 @@ class Search:
                     found.append(rows)
         return found
 
-    def _home(self, member: Member) -> set[int] | None:
-        """Required-level domains where the member's pods already run: the others must join them."""
+    def _home(self, chosen: Chosen) -> set[int] | None:
+        """Required-level domains where pods of the chosen sets already run: the others must join them."""
         if self.required <= 0:
             return None
         state, column = self.state, self.domains.domain[self.required]
-        leaves = member.leaves if not member.is_leaf else [member]  # type: ignore[union-attr]
-        rows = [row for leaf in leaves for row in leaf.rows if IS_ACTIVE[state.status[row]] and state.node[row] >= 0]
+        rows = [row for leaf in chosen for row in leaf.rows if IS_ACTIVE[state.status[row]] and state.node[row] >= 0]
         return {int(column[state.node[row]]) for row in rows} if rows else None
 
     def _within(self, level: int, domain: int, home: set[int]) -> bool:
