@@ -54,11 +54,12 @@ from allaboard.kube.informer import Informers
 from allaboard.kube.kubeconfig import write_kubeconfig
 from allaboard.kube.remote import RemoteClient
 from allaboard.node.agent import Agent
+from allaboard.node.config import LOOPBACK, PODS, TokenAsk
 from allaboard.node.config import Config as NodeConfig
-from allaboard.node.config import TokenAsk
+from allaboard.node.hosts import gateway_of
 from allaboard.points import nearest
 from allaboard.scheduling import admission as scheduling_admission
-from allaboard.scheduling import binder, defaults, grouper, loop, podgroups, policy
+from allaboard.scheduling import binder, defaults, grouper, loop, podgroups, policy, status
 from allaboard.sdk.home import Home
 from allaboard.training import admission as training_admission
 from allaboard.training import runtimes
@@ -69,6 +70,7 @@ from allaboard.upkeep import accounts, claims, endpoints, namespaces, quota, roo
 
 log = logging.getLogger("allaboard")
 
+POD_GROUPS = (kinds.POD_GROUP, kinds.POD_GROUP_COSCHEDULING, kinds.POD_GROUP_VOLCANO)
 # Ruling 22: whose pods the embedded scheduler takes.
 SCHEDULERS = frozenset({"default-scheduler", "kai-scheduler", "aboard"})
 REPORTS = re.compile(r"/apis/trainer\.kubeflow\.org/v1alpha1/namespaces/[^/]+/trainjobs/[^/]+/status$")
@@ -217,14 +219,18 @@ CONTROLLERS: dict[str, Callable[[Heart], Iterable[Controller]]] = {
     "trainjob": lambda h: [TrainJobController(h.informers, h.clock, h.training, live=h.client)],
     "jobset": lambda h: [jobs.JobSetController(h.informers, h.clock, h.gates)],
     "job": lambda h: [jobs.JobController(h.informers, h.clock), jobs.TrackingController(h.informers)],
+    "placement": lambda h: [jobs.PlacementController(h.informers, h.clock)],
     "ttl": lambda h: [jobs.JobTtlController(h.informers, h.clock)],
     "grouper": lambda h: [grouper.Grouper(h.informers, h.clock, h.client, podgroups.Settings(SCHEDULERS))],
     "scheduler": lambda h: [loop.Scheduler(h.informers, h.clock, SCHEDULERS, policy.DEFAULT)],
+    "podgroups": lambda h: [status.PodGroupStatus(h.informers, h.clock, POD_GROUPS)],
+    "queues": lambda h: [status.QueueStatus(h.informers, h.clock)],
     "binder": lambda h: [binder.Binder(h.informers, h.clock)],
     "namespaces": lambda h: [namespaces.Namespaces(h.informers, h.clock, h.client, h.served)],
     "accounts": lambda h: [accounts.Accounts(h.informers, h.clock)],
     "rootca": lambda h: [rootca.RootCa(h.informers, h.clock, h.authority)],
-    "claims": lambda h: [claims.ClaimProtection(h.informers, h.clock), claims.Claims(h.informers, h.clock)],
+    "claim-protection": lambda h: [claims.ClaimProtection(h.informers, h.clock)],
+    "claims": lambda h: [claims.Claims(h.informers, h.clock, str(h.settings.home.path / "volumes"))],
     "quota": lambda h: [quota.Quotas(h.informers, h.clock, h.client, h.served)],
     "endpoints": lambda h: [endpoints.Endpoints(h.informers, h.clock)],
     "garbage": lambda h: [],  # works on the store itself: see `keeping`
@@ -319,6 +325,7 @@ class Plane:
         if settings.plain:
             return Address(settings.host, settings.port)
         names = [settings.host, "127.0.0.1", "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
+        names += [gateway_of(PODS), gateway_of(LOOPBACK)]  # where pods find the API
         pair = issue(authority, "kube-apiserver", list(dict.fromkeys(names)), self.clock.now())
         certificate, key = keep(self.home.keys, "server", pair)
         return Address(settings.host, settings.port, certificate=str(certificate), key=str(key))

@@ -15,8 +15,8 @@ from tests.conformance.plane import Plane, plane
 from tests.conformance.results import Result
 
 # Which controllers ran beside the recorded server; no admission of ours.
-API = "namespaces,accounts,rootca,garbage,claims"
-FULL = f"{API},job,cronjob,ttl,quota,endpoints,grouper,scheduler,binder"
+API = "namespaces,accounts,rootca,garbage,claim-protection"
+FULL = f"{API},claims,job,ttl,quota,endpoints,grouper,scheduler,binder"
 PROFILES = {"api": API, "full": FULL}
 OLDEST_KUBECTL = (1, 32)
 

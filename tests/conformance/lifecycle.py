@@ -48,7 +48,7 @@ def run_planes(data: Path) -> Iterator[Result]:
 def run(data: Path, server: str, token: str, gates: str = "", only: str = "*") -> Iterator[Result]:
     """The stories recorded with exactly these gates on, told to a server."""
     teller = _teller(data)
-    api = teller.Api(server, token, None, True)
+    api = teller.Api(server, token, insecure=True)
     hub = teller.Hub(api)
     stories = [story for story in _stories(data) if ",".join(story.get("gates") or ()) == gates]
     stories = [story for story in stories if Path(story["name"]).match(only)]

@@ -62,7 +62,7 @@ def read_patch(data: bytes) -> tuple[object, list[str]]:
     try:
         return body.read_json(data)
     except body.Unreadable as fault:
-        raise BadRequest(f"error decoding patch: {fault}") from fault
+        raise BadRequest("invalid JSON patch") from fault
 
 
 def read_apply(data: bytes, ask: Ask) -> tuple[Document, list[str]]:
@@ -70,7 +70,7 @@ def read_apply(data: bytes, ask: Ask) -> tuple[Document, list[str]]:
     try:
         value, twice = body.read_yaml(data)
     except body.Unreadable as fault:
-        raise BadRequest(f"error decoding YAML: {fault}") from fault
+        raise BadRequest(f"error encoding patch: {fault}") from fault
     if twice and ask.validation == "Strict":
         lines = "\n  ".join(twice)
         raise BadRequest(
@@ -78,9 +78,9 @@ def read_apply(data: bytes, ask: Ask) -> tuple[Document, list[str]]:
         )
     if twice and ask.validation == "Warn":
         ask.warnings.extend(twice)
-    if not isinstance(value, dict):
+    if value is not None and not isinstance(value, dict):
         raise BadRequest("error decoding YAML: an object is needed")
-    return value, twice
+    return value or {}, twice
 
 
 def warned(answer: Answer, ask: Ask) -> Answer:

@@ -11,12 +11,17 @@ from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import encode
 
 
-def accept(rules: Rules, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Document:
-    """The document with what its schema does not know removed and what it leaves out filled in."""
+def accept(
+    rules: Rules, document: Document, ask: Ask, duplicates: Sequence[str] = (), *, ordered: bool = False
+) -> Document:
+    """The document with what its schema does not know removed and what it leaves out filled in.
+
+    `ordered` names unknown fields by the alphabet: what a patch made has no order of its own.
+    """
     admitted = rules.structure.admit(document)
     if admitted.malformed:
         raise BadRequest(_cannot_handle(rules, admitted.malformed))
-    complain(rules, ask, duplicates, admitted.unknown)
+    complain(rules, ask, duplicates, sorted(admitted.unknown) if ordered else admitted.unknown)
     return rules.default(admitted.document)
 
 

@@ -153,10 +153,10 @@ class Store:
         self._remember(item)
         return self._happens("MODIFIED" if before else "ADDED", table, item, before)
 
-    def remove(self, table: str, before: Item, last: Document | None = None) -> Happening:
+    def remove(self, table: str, before: Item) -> Happening:
         """A change that removes an object; the event carries its last state with the revision of the removal."""
         self.revision += 1
-        document = last or self.document(before)
+        document = self.document(before)
         final = {**document, "metadata": {**document["metadata"], "resourceVersion": str(self.revision)}}
         return self._happens("DELETED", table, Item(before.key, self.revision, encode(final), final), before)
 

@@ -120,10 +120,10 @@ def read_selectors(rules: Rules, values: Values) -> tuple[Selector, FieldSelecto
 
 
 def _unknown_field(rules: Rules, path: str) -> str:
-    if rules.custom:
+    if rules.kind.kind == "Job" and not rules.custom:
+        return f'field label "{path}" not supported for Job'
+    if rules.custom or rules.fields or rules.accepted:
         return f"field label not supported: {path}"
-    if rules.fields or rules.accepted:
-        return f'field label "{path}" not supported for {rules.kind.kind}'
     return f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
@@ -173,8 +173,8 @@ def _manager_causes(manager: str) -> list[Cause]:
         causes.append(Cause("FieldValueTooLong", "fieldManager", words))
     for index, letter in enumerate(manager):
         if not letter.isprintable():
-            words = f'Invalid value: "{_quoted(manager)}": should only contain printable characters'
-            return [*causes, Cause("FieldValueInvalid", f"fieldManager[{index}]", words)]
+            words = f'Invalid value: "{_quoted(manager)}": invalid character U+{ord(letter):04X} (at position {index})'
+            return [*causes, Cause("FieldValueInvalid", "fieldManager", words)]
     return causes
 
 

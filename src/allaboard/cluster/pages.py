@@ -88,9 +88,7 @@ class Pages:
             case ["apis", group, version]:
                 return self._resources(group, version)
             case ["openapi", "v3"]:
-                return Answer(
-                    200, encode(openapi.index(entries(served))), TEXT.replace("text/plain", "application/json")
-                )
+                return Answer(200, encode(openapi.index(entries(served))), TEXT)
             case ["openapi", "v3", *where]:
                 return self._openapi(where)
         raise NoSuchPath("404 page not found")

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import BadRequest, Cause, Invalid
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
-from allaboard.cluster.create import born
-from allaboard.cluster.intake import accept
+from allaboard.cluster.create import born, placed
+from allaboard.cluster.intake import accept, check_kind, single_owners
 from allaboard.cluster.ownership import applied, track
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.store import Item, encode
 from allaboard.cluster.update import change, check_revision
-from allaboard.merge.patch import json_patch, merge_patch, strategic_merge
+from allaboard.merge.patch import json_patch, merge_patch
+from allaboard.merge.strategic import strategic_merge
 
 JSON = "application/json-patch+json"
 MERGE = "application/merge-patch+json"
@@ -37,7 +38,7 @@ async def patch(cluster: Cluster, place: Place, patch: Patch, ask: Ask) -> Item:
 
     def build(old: Document) -> Document:
         patched = patched_document(place, patch, old)
-        accepted = accept_patched(place, patched, ask, patch.duplicates)
+        accepted = single_owners(accept_patched(place, patched, ask, patch), ask)
         check_revision(place, accepted, old)
         return track(place, accepted, old, ask, cluster.world.now())
 
@@ -58,25 +59,70 @@ def patched_document(place: Place, patch: Patch, old: Document) -> Document:
     return patched
 
 
-def accept_patched(place: Place, patched: Document, ask: Ask, duplicates: Sequence[str]) -> Document:
-    """Upstream: what a patch makes is decoded strictly too, but refused as invalid, quoting the whole result."""
+def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch) -> Document:
+    """Upstream: what a patch makes is decoded too, but refused as invalid, quoting the whole result."""
     rules = place.rules
+    patched = {"apiVersion": rules.kind.api_version, "kind": rules.kind.kind, **patched}
     metadata = patched.get("metadata")
-    if not isinstance(metadata, dict):
-        patched = {**patched, "metadata": {}}
+    patched["metadata"] = metadata if isinstance(metadata, dict) else {}
     try:
-        return accept(rules, patched, ask, duplicates)
+        check_type(place, patched)
+        accepted = accept(rules, patched, ask, patch.duplicates, ordered=True)
     except BadRequest as error:
-        marker = "strict decoding error: "
-        if marker not in error.message:
-            raise
-        text = encode(patched).decode().replace("\\", "\\\\").replace('"', '\\"')
-        words = f'Invalid value: "{text}": {marker}{error.message.partition(marker)[2]}'
-        raise _invalid_patch(place, words) from error
+        raise _invalid_patch(_quoted(patched, patch), error.message) from error
+    check_names(place, accepted)
+    return accepted
 
 
-def _invalid_patch(place: Place, words: str) -> Invalid:
-    return refusals.invalid(place.rules.kind, place.key.name, [Cause("FieldValueInvalid", "patch", words)])
+def check_type(place: Place, patched: Document) -> None:
+    """A patch may not make another kind of an object."""
+    kind, named = place.rules.kind, patched["kind"]
+    if not place.rules.custom:
+        check_kind(place.rules, patched)
+    elif named != kind.kind:
+        words = f'Invalid value: "{named}": must be {kind.kind}'
+        other = replace(kind, kind=str(named))
+        raise refusals.invalid(other, place.key.name, [Cause("FieldValueInvalid", "kind", words)])
+    elif patched["apiVersion"] != kind.api_version:
+        words = f'Invalid value: "{patched["apiVersion"]}": must be {kind.api_version}'
+        raise refusals.invalid(kind, place.key.name, [Cause("FieldValueInvalid", "apiVersion", words)])
+
+
+def check_names(place: Place, patched: Document) -> None:
+    metadata, key = patched["metadata"], place.key
+    if not metadata.get("name"):
+        words = f"the name of the object ({key.name} based on URL) was undeterminable: name must be provided"
+        raise BadRequest(words)
+    if metadata["name"] != key.name:
+        raise BadRequest(f"the name of the object ({metadata['name']}) does not match the name on the URL ({key.name})")
+    if (metadata.get("namespace") or key.namespace) != key.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def _quoted(patched: Document, patch: Patch) -> str:
+    """What the refusal of a patch quotes: the patched object, or the patch where that was the trouble."""
+    if patch.duplicates and patch.type == STRATEGIC:
+        return go_text(patch.body)
+    return encode(patched).decode().replace("\\", "\\\\").replace('"', '\\"')
+
+
+def go_text(value: object) -> str:
+    """A value as Go prints it."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{go_text(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(map(go_text, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "<nil>" if value is None else str(value)
+
+
+def _invalid_patch(quoted: str, message: str) -> Invalid:
+    """Upstream knows no kind and no name here."""
+    _, handled, why = message.partition(" cannot be handled as a ")
+    why = why.partition(": ")[2] if handled else message
+    words = f'Invalid value: "{quoted}": {why}'
+    return Invalid(f' "" is invalid: patch: {words}', causes=[Cause("FieldValueInvalid", "patch", words)])
 
 
 async def apply(cluster: Cluster, place: Place, config: Document, ask: Ask) -> tuple[Item, bool]:
@@ -98,7 +144,7 @@ async def apply(cluster: Cluster, place: Place, config: Document, ask: Ask) -> t
 async def _create(cluster: Cluster, place: Place, config: Document, ask: Ask) -> Item:
     metadata = {name: value for name, value in config["metadata"].items() if name != "resourceVersion"}
     merged = applied(place, {**config, "metadata": metadata}, None, ask, cluster.world.now())
-    document = accept(place.rules, merged, ask)
+    document = accept(place.rules, placed(place, merged), ask)
     return await born(cluster, place._replace(key=Key(place.key.namespace, "")), document, ask)
 
 
@@ -114,8 +160,6 @@ def stated(place: Place, config: Document) -> Document:
     named = metadata.setdefault("name", place.key.name)
     if named != place.key.name:
         raise BadRequest(f"the name of the object ({named}) does not match the name on the URL ({place.key.name})")
-    if place.key.namespace:
-        where = metadata.setdefault("namespace", place.key.namespace)
-        if where != place.key.namespace:
-            raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+    if (metadata.get("namespace") or place.key.namespace) != place.key.namespace:
+        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     return {**config, "metadata": metadata}

@@ -80,7 +80,9 @@ def _page(cluster: Cluster, place: Place, items: list[Item], revision: int, limi
 
 def _exact(query: Query, store: Store) -> int:
     """The revision a list must show exactly; 0 for the newest."""
-    return int(query.revision) if query.match == "Exact" and query.revision else 0
+    # Upstream: without a match rule, a limit makes a revision exact.
+    exact = query.match == "Exact" or (not query.match and query.limit > 0)
+    return int(query.revision) if exact and query.revision else 0
 
 
 def _at(table: Table, namespace: str, revision: int, store: Store) -> list[Item]:
@@ -132,10 +134,21 @@ def _read_token(text: str) -> _Token:
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
     except (binascii.Error, UnicodeDecodeError, msgspec.DecodeError, ValueError) as fault:
-        raise BadRequest(f"invalid continue token: continue key is not valid: {fault}") from fault
+        words = _complaint(text) or str(fault)
+        raise BadRequest(f"invalid continue token: continue key is not valid: {words}") from fault
     if token.v != "meta.k8s.io/v1":
         raise BadRequest(f'invalid continue token: server does not recognize this encoded version "{token.v}"')
     return token
+
+
+def _complaint(text: str) -> str:
+    """What Go says of the first byte of something that is no JSON."""
+    try:
+        data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        return "illegal base64 data at input byte 0"
+    shown = f"\\u{data[0]:04x}" if data and (data[0] < 32 or data[0] > 126) else data[:1].decode()
+    return f"invalid character '{shown}' looking for beginning of value" if data[:1] not in (b"{", b"") else ""
 
 
 def metadata_only(document: Document) -> Document:

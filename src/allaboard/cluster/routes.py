@@ -11,7 +11,7 @@ from allaboard.cluster.ask import Place
 from allaboard.cluster.registry import Registry
 
 # Namespaces contain objects, but have subresources too.
-_NAMESPACE_PARTS = ("status", "finalize")
+_NAMESPACE_PARTS = (["status"], ["finalize"])
 
 
 class NoSuchPath(NotFound):
@@ -28,6 +28,7 @@ class Path(NamedTuple):
     name: str
     subresource: str
     rest: str
+    watch: bool = False  # the old way to ask for a watch: /api/v1/watch/…
 
 
 def parse(path: str) -> Path | None:
@@ -39,18 +40,16 @@ def parse(path: str) -> Path | None:
         group, version, rest = parts[1], parts[2], parts[3:]
     else:
         return None
+    watch = rest[0] == "watch" and len(rest) > 1
+    rest = rest[1:] if watch else rest
     namespace = ""
-    if (
-        rest[0] == "namespaces"
-        and len(rest) > 2
-        and not (group == "" and len(rest) == 3 and rest[2] in _NAMESPACE_PARTS)
-    ):
+    if rest[0] == "namespaces" and len(rest) > 2 and not (group == "" and rest[2:] in _NAMESPACE_PARTS):
         namespace, rest = rest[1], rest[2:]
     rest = rest + [""] * (3 - len(rest))
-    return Path(group, version, namespace, rest[0], rest[1], rest[2], "/".join(rest[3:]))
+    return Path(group, version, namespace, rest[0], rest[1], rest[2], "/".join(rest[3:]), watch)
 
 
-def place(registry: Registry, path: Path) -> Place:
+def place(registry: Registry, path: Path, method: str) -> Place:
     """The kind and key a path names; refuses what is not served in the words its group uses."""
     rules = registry.find(path.group, path.version, path.plural)
     if rules is None:
@@ -61,6 +60,8 @@ def place(registry: Registry, path: Path) -> Place:
         raise _missing(rules.custom)
     if path.name and rules.kind.namespaced and not path.namespace:
         raise _missing(rules.custom)
+    if not path.name and rules.kind.namespaced and not path.namespace and "list" in rules.verbs and method != "GET":
+        raise NoSuchPath("404 page not found") if rules.custom else refusals.no_method()
     if path.subresource and path.subresource not in rules.subresources:
         raise _missing(rules.custom)
     return Place(rules, Key(path.namespace, path.name), path.subresource)

@@ -13,12 +13,13 @@ from urllib.parse import parse_qs, unquote
 
 import uvicorn
 
+from allaboard.api.documents import Key
 from allaboard.api.errors import ApiError, BadRequest, Internal, TooLarge, Unauthorized
 from allaboard.cluster import options, refusals, routes
 from allaboard.cluster.access import Allow, Attributes, Rbac, User, forbidden
 from allaboard.cluster.answers import TEXT, Answer, refused
 from allaboard.cluster.ask import Place
-from allaboard.cluster.call import Call
+from allaboard.cluster.call import APPLY, Call
 from allaboard.cluster.dispatch import Dispatcher
 from allaboard.cluster.nodes import Nodes
 from allaboard.cluster.pages import Pages
@@ -106,9 +107,14 @@ class App:
         self._authorize(user, attributes_of(method, parts, query))
         if method not in VERBS or method == "HEAD":
             raise refusals.no_method()
-        place = routes.place(self.cluster.registry, parts)
+        place = routes.place(self.cluster.registry, parts, method)
+        self._authorize_creation(method, headers, place, user)
         call = Call(method, path, query, headers, await _body(receive, headers), user)
-        if method == "GET" and not place.subresource and options.truth(query, "watch"):
+        if parts.watch and place.key.name:
+            query["fieldSelector"] = [f"metadata.name={place.key.name}"]
+            place = place._replace(key=Key(place.key.namespace, ""))
+        if method == "GET" and not place.key.name and (parts.watch or options.truth(query, "watch")):
+            query["watch"] = ["true"]
             return self._watch(call, place)
         return await self.dispatcher.answer(call, place)
 
@@ -123,6 +129,16 @@ class App:
     def _authorize(self, user: User, wanted: Attributes) -> None:
         if not self.access.allows(user, wanted):
             raise forbidden(user, wanted)
+
+    def _authorize_creation(self, method: str, headers: Mapping[str, str], place: Place, user: User) -> None:
+        """An apply of something that is not there creates it: that needs the right to."""
+        if (
+            method == "PATCH"
+            and headers.get("content-type", "").startswith(APPLY)
+            and self.cluster.latest(place) is None
+        ):
+            kind = place.rules.kind
+            self._authorize(user, Attributes("create", kind.group, kind.plural, "", *place.key))
 
     def _page(self, method: str, path: str, headers: Mapping[str, str], user: User) -> Answer:
         self._authorize(user, Attributes(VERBS.get(method, method.lower()), path=path))

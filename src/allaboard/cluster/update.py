@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from allaboard.api.documents import Document
-from allaboard.api.errors import BadRequest, Cause
+from allaboard.api.errors import BadRequest, Cause, Invalid
 from allaboard.api.meta import is_leaving, name_of
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
@@ -85,9 +86,10 @@ async def _stored(cluster: Cluster, place: Place, draft: Document, before: Item,
             await store.commit()  # what we answer with must be durable first
         return served(place.rules, before, store)
     if leaves(draft):
-        change = store.remove(table, before, stored(place.rules, draft))
-    else:
-        change = store.put(table, stored(place.rules, draft), before)
+        # Upstream: watchers see the object as it last was, the writer what it wrote.
+        await store.commit(store.remove(table, before))
+        return Item(before.key, before.revision, encode(draft), draft)
+    change = store.put(table, stored(place.rules, draft), before)
     await store.commit(change)
     return served(place.rules, change.item, store)
 
@@ -105,12 +107,16 @@ def check_revision(place: Place, document: Document, old: Document, *, required:
         raise refusals.bare(500, f'strconv.ParseUint: parsing "{stated}": invalid syntax')
     if stated in ("", "0"):
         if required:
-            cause = Cause(
-                "FieldValueInvalid", "metadata.resourceVersion", "Invalid value: 0: must be specified for an update"
-            )
-            raise refusals.invalid(place.rules.kind, place.key.name, [cause])
+            raise _unconditional(place)
     elif stated != old["metadata"]["resourceVersion"]:
         raise refusals.conflict(place.rules.kind, place.key.name)
+
+
+def _unconditional(place: Place) -> Invalid:
+    """Upstream names the resource here, not the kind."""
+    words = "Invalid value: 0: must be specified for an update"
+    kind = replace(place.rules.kind, kind=place.rules.kind.plural)
+    return refusals.invalid(kind, place.key.name, [Cause("FieldValueInvalid", "metadata.resourceVersion", words)])
 
 
 def check_uid(place: Place, document: Document, old: Document) -> None:

@@ -15,6 +15,7 @@ import os
 import secrets
 import signal
 from collections.abc import Coroutine
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -37,7 +38,9 @@ from allaboard.node.launch import NoCommand, Refused
 from allaboard.node.logs import Logs
 from allaboard.node.mounts import Unmountable
 from allaboard.node.porter import Porter
-from allaboard.node.processes import Attempt, Processes, learn_end
+from allaboard.node.probes import KINDS, probe_of
+from allaboard.node.probing import Actions
+from allaboard.node.processes import Attempt, Processes, learn_end, started_at
 from allaboard.node.provision import HOST, Provision, peers_named
 from allaboard.node.register import Register
 from allaboard.node.server import App, Serving
@@ -48,6 +51,7 @@ log = logging.getLogger(__name__)
 NAME = "kubelet"  # upstream's name for who speaks in a pod's events
 RETRY = timedelta(seconds=2)
 MESSAGE_BYTES = 4096
+HOOK_SECONDS = 3600.0
 
 
 class Agent:
@@ -69,6 +73,7 @@ class Agent:
         self.processes: Processes
         self.provision: Provision
         self.serving: Serving
+        self.actions: Actions
         self._tasks: set[asyncio.Task[None]] = set()
         self._words: asyncio.Queue[Event] = asyncio.Queue()
 
@@ -101,7 +106,9 @@ class Agent:
             self.addresses = json.loads((state / "addresses.json").read_text())
         await self.processes.open()
         self.logs.open()
-        self.serving = Serving(App(Porter(self.tenants, self.processes, self.logs, self.clock), self.token))
+        porter = Porter(self.tenants, self.processes, self.logs, self.clock)
+        self.actions = Actions(porter)
+        self.serving = Serving(App(porter, self.token))
         self.register.open(self.level, machine.look(state))
         self.register.port = self.serving.port
         self.provision.allocatable = dict(self.register.resources)
@@ -152,7 +159,19 @@ class Agent:
                 await self.processes.ask(self._pod_request(tenant) | {"witness": living[0].pid})
             for attempt in living:
                 self._follow(tenant, attempt)
+                tenant.health[attempt.container] = _first_health(_container(document, attempt.container))
+                if attempt.started is not None:
+                    self._watch_health(tenant, attempt)
+                else:
+                    self._background(self._await_start(tenant, attempt))
             self._due(tenant.uid)
+
+    async def _await_start(self, tenant: Tenant, attempt: Attempt) -> None:
+        """An attempt adopted in the middle of its start has nobody else to tell us that it began."""
+        while attempt.ended is None and started_at(attempt.place) is None:
+            await asyncio.sleep(0.05)
+        if attempt.ended is None:
+            self._began(tenant, attempt)
 
     # One pass over one pod.
 
@@ -287,13 +306,56 @@ class Agent:
         place = tenant.attempt_place(act.name, act.attempt)
         volumes.take_away(place)
         attempt = Attempt(place, act.name, act.attempt, act.streak, secrets.token_hex(32), self.clock.now())
-        await self.processes.start(attempt, tenant.uid, spec, lambda: self._due(tenant.uid))
+        await self.processes.start(attempt, tenant.uid, spec, lambda: self._began(tenant, attempt))
         tenant.attempts.setdefault(act.name, []).append(attempt)
-        tenant.health[act.name] = Health()
+        tenant.health[act.name] = _first_health(container)
         self._forget_old(tenant, act.name)
         self._follow(tenant, attempt)
-        self._say(tenant, "Started", f"Started container {act.name}")
         return True
+
+    def _began(self, tenant: Tenant, attempt: Attempt) -> None:
+        """The command runs, or never will; only after its postStart hook does the container count as running."""
+        started = started_at(attempt.place)
+        if started is None:
+            return
+        hook = dig(_container(tenant.document, attempt.container), "lifecycle", "postStart")
+        if hook:
+            self._background(self._post_start(tenant, attempt, hook))
+            return
+        attempt.started = started
+        self._started(tenant, attempt)
+
+    async def _post_start(self, tenant: Tenant, attempt: Attempt, hook: Document) -> None:
+        words = await self.actions.perform(tenant, attempt, hook, HOOK_SECONDS)
+        if words:
+            self._say(tenant, "FailedPostStartHook", f"PostStartHook failed: {words}", warning=True)
+            attempt.message = f"PostStartHook failed: {words}"
+            self.processes.kill(attempt)
+            return
+        attempt.started = started_at(attempt.place)
+        self._started(tenant, attempt)
+
+    def _started(self, tenant: Tenant, attempt: Attempt) -> None:
+        self._say(tenant, "Started", f"Started container {attempt.container}")
+        self._watch_health(tenant, attempt)
+        self._due(tenant.uid)
+
+    def _watch_health(self, tenant: Tenant, attempt: Attempt) -> None:
+        container = _container(tenant.document, attempt.container)
+        if not any(probe_of(container, kind) for kind in KINDS):
+            return
+
+        def told(kind: str, holds: bool | None, words: str) -> None:  # noqa: FBT001
+            if words:
+                title = kind.capitalize()
+                self._say(tenant, "Unhealthy", f"{title} probe failed: {words}", warning=True)
+            old = tenant.health.get(attempt.container, Health())
+            new = _health_after(old, kind, holds=holds)
+            if new != old:
+                tenant.health[attempt.container] = new
+                self._due(tenant.uid)
+
+        tenant.probes[attempt.container] = self._background(self.actions.watch(tenant, attempt, told))
 
     def _cannot(self, tenant: Tenant, name: str, trouble: Trouble) -> bool:
         tenant.troubles[name] = trouble
@@ -320,8 +382,10 @@ class Agent:
         self.logs.finish(attempt.place / "log")
         self._read_message(tenant, attempt)
         ending = tenant.endings.pop(attempt.container, None)
-        if ending is not None:
-            ending.task.cancel()
+        probing = tenant.probes.pop(attempt.container, None)
+        for task in (ending.task if ending else None, probing):
+            if task is not None:
+                task.cancel()
         self._due(tenant.uid)
 
     def _read_message(self, tenant: Tenant, attempt: Attempt) -> None:
@@ -345,7 +409,14 @@ class Agent:
     async def _see_out(self, tenant: Tenant, attempt: Attempt, grace: timedelta) -> None:
         """Ask politely, wait, insist."""
         deadline = self.clock.now() + grace
-        name = dig(_container(tenant.document, attempt.container), "lifecycle", "stopSignal", default="SIGTERM")
+        container = _container(tenant.document, attempt.container)
+        hook = dig(container, "lifecycle", "preStop")
+        # Upstream: no hook where the pod must go at once.
+        if hook and dig(tenant.document, "metadata", "deletionGracePeriodSeconds") != 0:
+            words = await self.actions.perform(tenant, attempt, hook, grace.total_seconds())
+            if words:
+                self._say(tenant, "FailedPreStopHook", f"PreStopHook failed: {words}", warning=True)
+        name = dig(container, "lifecycle", "stopSignal", default="SIGTERM")
         self.processes.signal(attempt, getattr(signal, name, signal.SIGTERM))
         await self.clock.sleep_until(deadline)
         self.processes.kill(attempt)
@@ -439,7 +510,22 @@ class Agent:
 
 def _container(pod: Document, name: str) -> Document:
     everyone = [*pod["spec"].get("containers", []), *(pod["spec"].get("initContainers") or [])]
-    return next(container for container in everyone if container["name"] == name)
+    return next((container for container in everyone if container["name"] == name), {"name": name})
+
+
+def _first_health(container: Document) -> Health:
+    """Before the first answer: not ready where somebody asks, not started where somebody asks."""
+    return Health(started=not container.get("startupProbe"), ready=not container.get("readinessProbe"))
+
+
+def _health_after(old: Health, kind: str, *, holds: bool | None) -> Health:
+    if holds is None:
+        return old
+    if kind == "readiness":
+        return replace(old, ready=holds)
+    if kind == "startup" and holds:
+        return replace(old, started=True)
+    return old if holds else replace(old, sick=f"{kind} probe")
 
 
 def _is_finished(pod: Document) -> bool:

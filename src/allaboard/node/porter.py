@@ -40,11 +40,11 @@ class Porter:
         """A connection to a port of the pod, also one that listens on its loopback only."""
         if self.processes.level in "AB":
             _, given = await self.processes.ask({"do": "socket", "pod": tenant.uid})
-            return await _connected(socket.socket(fileno=given[0]), "127.0.0.1", port)
+            return await connected(socket.socket(fileno=given[0]), "127.0.0.1", port)
         try:
-            return await _connected(socket.socket(), tenant.address, port)
+            return await connected(socket.socket(), tenant.address, port)
         except OSError:
-            return await _connected(socket.socket(), "127.0.0.1", port)
+            return await connected(socket.socket(), "127.0.0.1", port)
 
     def summary(self) -> Document:
         """CPU and memory of every pod that runs, for `top`."""
@@ -59,7 +59,7 @@ class Porter:
         return {"pods": pods, "node": usage.of_machine()}
 
 
-async def _connected(link: socket.socket, host: str, port: int) -> socket.socket:
+async def connected(link: socket.socket, host: str, port: int) -> socket.socket:
     link.settimeout(0)
     try:
         await asyncio.get_running_loop().sock_connect(link, (host, port))

@@ -201,7 +201,6 @@ class Processes:
         def began() -> None:
             loop.remove_reader(reading)
             os.close(reading)
-            attempt.started = started_at(attempt.place)
             on_start()
 
         loop.add_reader(reading, began)

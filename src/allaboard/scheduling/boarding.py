@@ -69,7 +69,7 @@ class Boarding:
     def _run(self, leaf: Members, klass: PodClass, rows: list[int], nodes: NodeSet) -> int:
         """How many of the rows found a place: all in one step where arithmetic allows, else one by one."""
         ghosts = self.session.state.ghosts
-        if not (klass.plain and self.session.packs(klass)) or (ghosts and any(row in ghosts for row in rows)):
+        if not self.session.packs(klass) or (ghosts and any(row in ghosts for row in rows)):
             for done, row in enumerate(rows):
                 if not self._one(leaf, klass, row, nodes):
                     return done

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from allaboard.scheduling.classes import GPU, Column, Mask, PodClass
+from allaboard.scheduling.devices import Devices
 from allaboard.scheduling.facts import Node, Requirement, Status, Taint, Toleration
 from allaboard.scheduling.sharing import SharedGpus
 
@@ -32,6 +33,8 @@ class Nodes:
         self.gpu_memory = np.array([_floored(node.gpu_memory) for node in self.facts], dtype=np.int64)
         self.smallest_memory, self.largest_memory = _memories(self.gpu_memory)
         self.sharing: dict[int, SharedGpus] = {}
+        self.devices = Devices()
+        self.offers = [node.devices for node in self.facts]
         self.legacy_mig: dict[int, int] = {}
         self.version = 0
         self._labels: dict[str, npt.NDArray[np.object_]] = {}
@@ -119,25 +122,36 @@ class Nodes:
 
     def occupy(self, row: int, wanted: PodClass, status: Status, groups: Sequence[str]) -> None:
         """A task of this class now stands on the node with this status."""
-        self._move(row, wanted, status, 1.0)
+        self._move(row, wanted, status, 1)
         if wanted.shared:
             self.shared_on(row).occupy(self, row, status, (groups, wanted.memory_on(int(self.gpu_memory[row]))))
 
     def vacate(self, row: int, wanted: PodClass, status: Status, groups: Sequence[str]) -> None:
         """The exact inverse of occupy: `status` and `groups` are those it was entered with."""
-        self._move(row, wanted, status, -1.0)
+        self._move(row, wanted, status, -1)
         if wanted.shared:
             self.shared_on(row).vacate(self, row, status, (groups, wanted.memory_on(int(self.gpu_memory[row]))))
 
-    def _move(self, row: int, wanted: PodClass, status: Status, sign: float) -> None:
+    def _move(self, row: int, wanted: PodClass, status: Status, sign: int) -> None:
         amount = sign * wanted.wants
         self.whole_gpus_used[row] += amount[GPU]
         if status == Status.PIPELINED:
             self.releasing[:, row] -= amount
-            return
-        self.idle[:, row] -= amount
-        if status == Status.RELEASING:
-            self.releasing[:, row] += amount
+        else:
+            self.idle[:, row] -= amount
+            if status == Status.RELEASING:
+                self.releasing[:, row] += amount
+        if not wanted.plain:
+            self._move_special(row, wanted, status, sign)
+
+    def _move_special(self, row: int, wanted: PodClass, status: Status, sign: int) -> None:
+        """What is not a sum of requests: devices of claims, and MIG slices set up the old way."""
+        for claim in wanted.claims:
+            idle, releasing = self.devices.enter(claim, row, status, sign)
+            self.idle[GPU, row] += idle
+            self.releasing[GPU, row] += releasing
+        if wanted.demand.legacy_mig:
+            self.legacy_mig[row] = self.legacy_mig.get(row, 0) + sign
 
     def shared_on(self, row: int) -> SharedGpus:
         if row not in self.sharing:

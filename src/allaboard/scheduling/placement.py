@@ -156,18 +156,20 @@ def fits_idle(nodes: Nodes, wanted: PodClass) -> Mask:
     """Nodes whose idle room takes one task, shared GPUs considered; best effort always fits."""
     if wanted.best_effort:
         return np.ones(len(nodes), dtype=bool)
-    return _fits(nodes, wanted, nodes.idle)
+    return _fits(nodes, wanted, nodes.idle, idle=True)
 
 
 def fits_free(nodes: Nodes, wanted: PodClass) -> Mask:
     """Nodes whose idle and releasing room takes one task, shared GPUs considered."""
-    return _fits(nodes, wanted, nodes.idle + nodes.releasing)
+    return _fits(nodes, wanted, nodes.idle + nodes.releasing, idle=False)
 
 
-def _fits(nodes: Nodes, wanted: PodClass, room: Column) -> Mask:
+def _fits(nodes: Nodes, wanted: PodClass, room: Column, *, idle: bool) -> Mask:
     mask = np.ones(len(nodes), dtype=bool)
     for resource in wanted.columns:
         mask &= wanted.wants[resource] <= room[resource] + 1e-9
+    if wanted.claims:
+        mask &= nodes.devices.fit(nodes.offers, wanted.claims, idle=idle)
     if wanted.shared:
         devices = np.floor(room[GPU] + 1e-9)
         for row, gpus in nodes.sharing.items():

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from allaboard.points import Plugin, nearest
+from allaboard.scheduling.plugins.claims import DynamicResources
 from allaboard.scheduling.plugins.ordering import Elastic, Kubeflow, Priority, Ray, SubGroupOrder, TaskOrder
 from allaboard.scheduling.plugins.predicates import Predicates
 from allaboard.scheduling.plugins.proportion import Proportion
@@ -34,6 +35,7 @@ PLUGINS: Mapping[str, Callable[..., Plugin]] = {
     "subgrouporder": SubGroupOrder,
     "taskorder": TaskOrder,
     "nominatednode": NominatedNode,
+    "dynamicresources": DynamicResources,
     "topology": TopologyPlugin,
     "gpupack": GpuPack,
     "gpuspread": GpuSpread,

@@ -96,6 +96,7 @@ class Session:
         self.rule = QueueRule(state.queues, self.totals)
         self._ask = points.bind(policy.plugins, POINTS)
         self._packing = policy.packing()
+        self._shunned = any(term.anti for klass in state.classes.values() for term in klass.demand.neighbours)
         self._groups = 0
         self._standing: Standing | None = None
 
@@ -189,8 +190,8 @@ class Session:
         return float(sum(score(used) for score in self._ask["score_gpu"]))
 
     def packs(self, klass: PodClass) -> bool:
-        """Whether equal tasks may be placed by arithmetic."""
-        return self._packing.get(klass.cpu_only, False)
+        """Whether equal tasks may be placed by arithmetic: packed, and nobody around shuns neighbours."""
+        return self._packing[klass.cpu_only] and klass.plain and not self._shunned
 
     @property
     def predicates(self) -> bool:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from allaboard.scheduling.classes import FIXED, GPU, PodClass, demand_key
+from allaboard.scheduling.classes import FIXED, GPU, PodClass, demand_key, mig_gpus
 from allaboard.scheduling.facts import Claim, Demand, Gang, Node, Queue, Status, Task, Topology, World
 from allaboard.scheduling.gangs import IS_ALLOCATED, IS_USED, GangRow, Members
 from allaboard.scheduling.nodes import Nodes, resources_of
@@ -337,6 +337,8 @@ class State:
         """What all ready nodes offer together, less what strangers hold: cpu, memory, gpu."""
         usable = self.nodes.usable()
         sums = self.nodes.capacity[: GPU + 1, usable].sum(axis=1)
+        for name, column in self.resources.items():
+            sums[GPU] += mig_gpus({name: float(self.nodes.capacity[column, usable].sum())})
         for task in self.strangers.values():
             if usable[self.nodes.index[task.node]]:
                 sums -= self.class_of(task.demand).wants[: GPU + 1]

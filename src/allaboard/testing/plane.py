@@ -14,9 +14,23 @@ from allaboard.kube.clock import Clock, SystemClock
 from allaboard.main import GATES, Heart, Settings, bootstrap
 from allaboard.sdk.home import Home
 
-EVERYONE = (
-    "trainjob", "jobset", "job", "ttl", "grouper", "scheduler", "binder", "namespaces", "accounts", "rootca", "garbage",
-)  # fmt: skip
+EVERYONE = tuple(
+    [
+        "trainjob",
+        "jobset",
+        "job",
+        "ttl",
+        "grouper",
+        "scheduler",
+        "podgroups",
+        "queues",
+        "binder",
+        "namespaces",
+        "accounts",
+        "rootca",
+        "garbage",
+    ]
+)
 
 
 @contextlib.asynccontextmanager

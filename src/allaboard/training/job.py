@@ -131,7 +131,7 @@ def _converted(entry: Document) -> Document:
     if not source:
         return {"name": entry["name"], "value": entry.get("value") or ""}
     if (ref := source.get("fieldRef")) is not None:
-        source = {"fieldRef": {"fieldPath": ref.get("fieldPath")}}
+        source = {**source, "fieldRef": {"fieldPath": ref.get("fieldPath")}}
     if (ref := source.get("resourceFieldRef")) is not None:
-        source = {"resourceFieldRef": {"containerName": "", "divisor": "0", **ref}}
+        source = {**source, "resourceFieldRef": {"containerName": "", "divisor": "0", **ref}}
     return {"name": entry["name"], "valueFrom": source}

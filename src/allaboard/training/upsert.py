@@ -26,8 +26,22 @@ def mounts(existing: Documents, new: Iterable[Document]) -> None:
 
 
 def ports(existing: Documents, new: Iterable[Document]) -> None:
-    """Container ports, by number and protocol, so that an unnamed port never swallows another (defect 17)."""
-    _upsert(existing, new, lambda port: (port.get("containerPort"), port.get("protocol") or "TCP"))
+    """Container ports, by number and protocol or by name; one without a name swallows no other (defect 17)."""
+    for port in new:
+        index = next((index for index, old in enumerate(existing) if _is_same_port(old, port)), None)
+        if index is None:
+            existing.append(port)
+        else:
+            existing[index] = port
+
+
+def _is_same_port(old: Document, new: Document) -> bool:
+    if old.get("name") and old.get("name") == new.get("name"):
+        return True
+    return all(old.get(member, default) == new.get(member, default) for member, default in _PORT)
+
+
+_PORT = (("containerPort", None), ("protocol", "TCP"))
 
 
 def _name(item: Document) -> Hashable:

@@ -66,7 +66,7 @@ def causes(spec: Document, field: str) -> list[Cause]:
     found = template_free(spec, field)
     template = spec.get("template") or {}
     found += podspec.template_causes(template, f"{field}.template")
-    found += _restart_policy(spec, f"{field}.template.spec.restartPolicy")
+    found += restart_policy(spec, f"{field}.template.spec.restartPolicy")
     selector = spec.get("selector")
     if selector is None:
         return [*found, complaints.required(f"{field}.selector")]
@@ -257,7 +257,7 @@ def _replacement(spec: Document, field: str) -> list[Cause]:
     return [] if policy is None or policy in choices else [complaints.not_supported(field, policy, choices)]
 
 
-def _restart_policy(spec: Document, field: str) -> list[Cause]:
+def restart_policy(spec: Document, field: str) -> list[Cause]:
     policy = dig(spec, "template", "spec", "restartPolicy", default="")
     if policy in ("", "Always"):
         return [complaints.required(field, 'valid values: "OnFailure", "Never"')]

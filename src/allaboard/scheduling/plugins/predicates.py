@@ -6,6 +6,8 @@ import numpy as np
 
 from allaboard.scheduling.classes import Mask, PodClass
 from allaboard.scheduling.nodes import Nodes
+from allaboard.scheduling.plugins.neighbours import neighbours_fit, ports_fit
+from allaboard.scheduling.state import State
 
 
 class Predicates:
@@ -18,6 +20,11 @@ class Predicates:
             return mask
         kinds = self._gpu_kinds(nodes, wanted)
         return kinds if mask is None else mask if kinds is None else mask & kinds
+
+    def fits_task(self, state: State, wanted: PodClass, row: int) -> Mask | None:
+        """What depends on the pods that stand already: neighbours and host ports."""
+        near, ports = neighbours_fit(state, row), ports_fit(state, wanted)
+        return ports if near is None else near if ports is None else near & ports
 
     def _gpu_kinds(self, nodes: Nodes, wanted: PodClass) -> Mask | None:
         """MIG slices only on MIG nodes, fractions not on them, whole devices not on nodes that hand them out by claim."""

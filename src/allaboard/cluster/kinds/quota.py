@@ -1,0 +1,89 @@
+"""ResourceQuota: how much of everything a namespace may hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from allaboard.api import kinds, names, quantity
+from allaboard.api.documents import Document, dig
+from allaboard.api.errors import Cause
+from allaboard.cluster import complaints
+from allaboard.cluster.kinds import resources, shown
+from allaboard.cluster.kinds.shown import column
+from allaboard.cluster.rules import Rules, built_in
+
+COUNTED = frozenset(
+    "pods services replicationcontrollers resourcequotas secrets configmaps persistentvolumeclaims "
+    "services.nodeports services.loadbalancers".split()
+)
+AMOUNTS = frozenset(
+    "cpu memory ephemeral-storage requests.cpu requests.memory requests.storage requests.ephemeral-storage "
+    "limits.cpu limits.memory limits.ephemeral-storage".split()
+)
+SCOPES = frozenset(
+    "Terminating NotTerminating BestEffort NotBestEffort PriorityClass CrossNamespacePodAffinity "
+    "VolumeAttributesClass".split()
+)
+
+
+def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
+    if subresource == "status":
+        return []
+    spec, found = new.get("spec") or {}, list[Cause]()
+    for name, amount in (spec.get("hard") or {}).items():
+        where = f"spec.hard[{name}]"
+        found += complaints.all_invalid(where, name, _name(name))
+        found += complaints.all_invalid(where, str(amount), _amount(name, str(amount)))
+    scopes = spec.get("scopes") or []
+    if any(scope not in SCOPES for scope in scopes):
+        found.append(complaints.invalid("spec.scopes", scopes, "unsupported scope"))
+    if old is not None:
+        found += complaints.immutable("spec.scopes", scopes, dig(old, "spec", "scopes", default=[]))
+    return found
+
+
+def _name(name: str) -> list[str]:
+    if words := names.qualified_name(name):
+        return words
+    huge = name.startswith(("hugepages-", "requests.hugepages-"))
+    if "/" in name or name in COUNTED or name in AMOUNTS or huge:
+        return []
+    found = [] if name in resources.STANDARD else ["must be a standard resource type or fully qualified"]
+    return ["must be a standard resource for quota", *found]
+
+
+def _amount(name: str, amount: str) -> list[str]:
+    value = quantity.parse(amount)
+    if value.nanos < 0:
+        return [complaints.NEGATIVE]
+    counted = name in COUNTED or name.startswith("count/")
+    return ["must be an integer"] if counted and value.milli_value() % 1000 else []
+
+
+COLUMNS = (
+    shown.NAME,
+    column("Request", "How much is used and how much is allowed, of requests and of objects that are merely counted."),
+    column("Limit", "How much is used and how much is allowed, of limits: what containers may use at the very most."),
+    shown.AGE,
+)
+
+
+def row(document: Document, now: datetime) -> list[object]:
+    hard, used = dig(document, "status", "hard", default={}), dig(document, "status", "used", default={})
+    cells: dict[bool, list[str]] = {True: [], False: []}
+    for name in sorted(hard):
+        cells[name.startswith("limits.")].append(f"{name}: {used.get(name, '0')}/{hard[name]}")
+    return [shown.name_of(document), ", ".join(cells[False]), ", ".join(cells[True]), shown.age_of(document, now)]
+
+
+RULES: tuple[Rules, ...] = (
+    replace(
+        built_in(kinds.RESOURCE_QUOTA),
+        generation=False,
+        check=check,
+        answers_object=True,
+        columns=COLUMNS,
+        row=row,
+    ),
+)
