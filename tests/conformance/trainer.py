@@ -49,7 +49,7 @@ def _tagged(case: Case, answer: Any) -> Iterable[str]:
         why += [f"defect {n}" for n in case.get("head_bug") or []]
     elif 23 in case["head_bug"]:
         why.append("ruling 4")  # the launcher alone has no worker for another expectation to speak about
-    if '"cache://' in json.dumps(case["given"] if "given" in case else ""):
+    if '"cache://' in json.dumps(case.get("given", "")):
         why.append("ruling 23")
     prefix = f"{', '.join(why)}: " if why else ""
     return [prefix + line for line in answer(case)]

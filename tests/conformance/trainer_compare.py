@@ -79,7 +79,7 @@ def _known(document: Any) -> Any:
         return {**document, "data": _keys(document["data"])}
     if document["kind"] == "ConfigMap" and "init.sh" in document.get("data", {}) and "facts" not in document:
         scripts = document["data"]
-        marks = {name: "<script>" for name in scripts}
+        marks = dict.fromkeys(scripts, "<script>")
         return {**document, "data": marks, "facts": _facts(scripts)}
     return document
 

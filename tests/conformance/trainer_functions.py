@@ -49,8 +49,10 @@ def judge(row: dict[str, Any]) -> Iterator[str]:
 
 
 def _normal(name: str, value: Any) -> Any:
-    if name in ("resources.merge", "patches.merge"):
+    if name == "patches.merge":
         return _in_order(value)
+    if name == "resources.merge":
+        return normal(value)
     return {"requests": normal(value, "requests")} if name == "pod.requests" else value
 
 

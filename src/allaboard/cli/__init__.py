@@ -100,9 +100,7 @@ def aboard(ctx: click.Context, kubeconfig: str, context_name: str, namespace: st
 def main() -> None:
     """Run a command; whatever goes wrong is one sentence on stderr and a documented exit code."""
     try:
-        aboard.main(prog_name="aboard", standalone_mode=False)
-    except click.exceptions.Exit as leaving:
-        sys.exit(leaving.exit_code)
+        sys.exit(aboard.main(prog_name="aboard", standalone_mode=False))
     except click.UsageError as error:
         error.show()
         sys.exit(2)

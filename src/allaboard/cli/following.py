@@ -15,7 +15,7 @@ from allaboard.cli import screen
 from allaboard.kube.clock import SystemClock
 from allaboard.kube.remote import RemoteClient
 from allaboard.sdk.follow import Follower, Happening, Line, Moved, Progressed, Waits, last_lines
-from allaboard.sdk.jobs import Job, first_failure
+from allaboard.sdk.jobs import Job
 
 PHASES = {"Pending": "queued", "Starting": "scheduled", "Running": "running"}
 COLOURS = ("cyan", "magenta", "yellow", "blue", "green")
@@ -112,7 +112,7 @@ async def verdict(client: RemoteClient, job: Job | None, key: Key) -> int:
         screen.good(f"{key.name} Complete in {took}")
         return 0
     screen.bad(f"{key.name} {job.phase} after {took}")
-    failure = first_failure(job.pods)
+    failure = job.first_failure
     if failure is None:
         screen.say(f"  {job.reason}")
         return 1

@@ -10,7 +10,7 @@ from allaboard.api.kinds import TRAIN_JOB
 from allaboard.cli import screen, session
 from allaboard.cli.session import Session
 from allaboard.sdk.follow import last_lines
-from allaboard.sdk.jobs import Job, first_failure
+from allaboard.sdk.jobs import Job
 from allaboard.sdk.reading import read_job
 
 
@@ -20,7 +20,7 @@ from allaboard.sdk.reading import read_job
 def command(ctx: click.Context, name: str) -> None:
     async def work(open_session: Session) -> tuple[Job, list[str]]:
         job = await read_job(open_session.client, open_session.key(TRAIN_JOB, name))
-        failure = first_failure(job.pods)
+        failure = job.first_failure
         lines = await last_lines(open_session.client, open_session.namespace, failure.pod, 8) if failure else []
         return job, lines
 
@@ -47,7 +47,7 @@ def explain(job: Job, now: datetime) -> list[str]:
         case "Suspended":
             return [f"{job.name} is suspended: `aboard resume {job.name}` lets it go on"]
         case "Failed":
-            failure = first_failure(job.pods)
+            failure = job.first_failure
             if failure is None:
                 return [f"{job.name} failed after {age}: {job.reason}"]
             place = f"{failure.pod} on {failure.node}"

@@ -31,7 +31,9 @@ def quoted(text: str) -> str:
 
 def invalid(field: str, value: object, why: str) -> Cause:
     value_part = "" if isinstance(value, _Omitted) else f": {shown(value)}"
-    return Cause("FieldValueInvalid", field, f"Invalid value{value_part}: {why}" if why else f"Invalid value{value_part}")
+    return Cause(
+        "FieldValueInvalid", field, f"Invalid value{value_part}: {why}" if why else f"Invalid value{value_part}"
+    )
 
 
 def required(field: str, why: str = "") -> Cause:

@@ -128,7 +128,9 @@ def _owners(owners: list[Document]) -> list[Cause]:
 def _owner(owner: Document, field: str) -> list[Cause]:
     found: list[Cause] = []
     if not owner.get("apiVersion", "").rpartition("/")[2]:
-        found.append(complaints.invalid(f"{field}.apiVersion", owner.get("apiVersion", ""), "version must not be empty"))
+        found.append(
+            complaints.invalid(f"{field}.apiVersion", owner.get("apiVersion", ""), "version must not be empty")
+        )
     for part in ("kind", "name", "uid"):
         if not owner.get(part):
             found.append(complaints.invalid(f"{field}.{part}", owner.get(part) or "", "must not be empty"))

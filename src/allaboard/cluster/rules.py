@@ -206,7 +206,13 @@ def _kind(spec: Document, version: str) -> Kind:
 def _resource(spec: Document, kind: Kind, subresources: Document) -> Document:
     named = spec["names"]
     served = [
-        {"name": name, "group": kind.group, "version": kind.version, "kind": kind.kind, "verbs": ["get", "patch", "update"]}
+        {
+            "name": name,
+            "group": kind.group,
+            "version": kind.version,
+            "kind": kind.kind,
+            "verbs": ["get", "patch", "update"],
+        }
         for name in subresources
     ]
     for entry in served:

@@ -11,11 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
-import os
 import secrets
-import signal
-from collections.abc import Coroutine
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -32,26 +28,23 @@ from allaboard.kube.plan import Delete, Event, Plan
 from allaboard.kube.queue import Queue
 from allaboard.node import hosts, levels, machine, pods, tenants, volumes
 from allaboard.node.config import Config
+from allaboard.node.containers import Containers
 from allaboard.node.environment import MissingSource
-from allaboard.node.facts import Health, Trouble
-from allaboard.node.launch import NoCommand, Refused
 from allaboard.node.logs import Logs
 from allaboard.node.mounts import Unmountable
+from allaboard.node.neighbours import Neighbours
 from allaboard.node.porter import Porter
-from allaboard.node.probes import KINDS, probe_of
 from allaboard.node.probing import Actions
-from allaboard.node.processes import Attempt, Processes, learn_end, started_at
-from allaboard.node.provision import HOST, Provision, peers_named
+from allaboard.node.processes import Processes
+from allaboard.node.provision import HOST, Provision
 from allaboard.node.register import Register
 from allaboard.node.server import App, Serving
-from allaboard.node.tenants import Ending, Tenant
+from allaboard.node.tenants import Tenant
 
 log = logging.getLogger(__name__)
 
 NAME = "kubelet"  # upstream's name for who speaks in a pod's events
 RETRY = timedelta(seconds=2)
-MESSAGE_BYTES = 4096
-HOOK_SECONDS = 3600.0
 
 
 class Agent:
@@ -62,7 +55,7 @@ class Agent:
         self.level = config.level
         self.tenants: dict[str, Tenant] = {}
         self.documents: dict[str, Document] = {}  # by uid, the newest seen
-        self.addresses: dict[str, str] = {}  # place → address, kept over restarts
+        self.neighbours = Neighbours(config.state, self.documents, self.tenants)
         self.queue = Queue(clock)
         fields = f"spec.nodeName={config.nodes[0]}" if len(config.nodes) == 1 else "spec.nodeName!="
         self.informer = Informer(client, POD, clock, Select(fields=fields))
@@ -73,8 +66,7 @@ class Agent:
         self.processes: Processes
         self.provision: Provision
         self.serving: Serving
-        self.actions: Actions
-        self._tasks: set[asyncio.Task[None]] = set()
+        self.containers: Containers
         self._words: asyncio.Queue[Event] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -98,16 +90,15 @@ class Agent:
             self.level = (await asyncio.to_thread(levels.probe)).level
         network = self.config.network if self.level in "AB" else self.config.loopback
         gateway = hosts.gateway_of(network)
-        self.network = network
+        self.neighbours.open(network)
         self.processes = Processes(state, self.level, gateway)
         self.provision = Provision(self.client, self.config, self.level, gateway)
         self.provision.open()
-        with contextlib.suppress(OSError, ValueError):
-            self.addresses = json.loads((state / "addresses.json").read_text())
         await self.processes.open()
         self.logs.open()
         porter = Porter(self.tenants, self.processes, self.logs, self.clock)
-        self.actions = Actions(porter)
+        self.containers = Containers(self.processes, self.provision, self.neighbours, self.logs)
+        self.containers.connect(self.clock, Actions(porter), self._due, self._say)
         self.serving = Serving(App(porter, self.token))
         self.register.open(self.level, machine.look(state))
         self.register.port = self.serving.port
@@ -115,8 +106,7 @@ class Agent:
 
     async def stop(self, *, kill: bool = True) -> None:
         """End every pod of this machine and leave nothing behind; or leave them to the next agent."""
-        for task in list(self._tasks):
-            task.cancel()
+        self.containers.close()
         if kill:
             for tenant in self.tenants.values():
                 for attempt in tenant.living():
@@ -158,20 +148,8 @@ class Agent:
             if living and not tenant.released:
                 await self.processes.ask(self._pod_request(tenant) | {"witness": living[0].pid})
             for attempt in living:
-                self._follow(tenant, attempt)
-                tenant.health[attempt.container] = _first_health(_container(document, attempt.container))
-                if attempt.started is not None:
-                    self._watch_health(tenant, attempt)
-                else:
-                    self._background(self._await_start(tenant, attempt))
+                self.containers.adopt(tenant, attempt)
             self._due(tenant.uid)
-
-    async def _await_start(self, tenant: Tenant, attempt: Attempt) -> None:
-        """An attempt adopted in the middle of its start has nobody else to tell us that it began."""
-        while attempt.ended is None and started_at(attempt.place) is None:
-            await asyncio.sleep(0.05)
-        if attempt.ended is None:
-            self._began(tenant, attempt)
 
     # One pass over one pod.
 
@@ -223,7 +201,7 @@ class Agent:
             case pods.Start():
                 return await self._start(tenant, act)
             case pods.Stop():
-                self._stop(tenant, act)
+                self.containers.stop(tenant, act)
             case pods.Release():
                 await self._release(tenant)
         return True
@@ -258,16 +236,13 @@ class Agent:
 
     async def _prepare(self, tenant: Tenant) -> bool:
         """Address, namespaces, names, volumes."""
-        place = hosts.place_of(tenant.document)
-        address = self.addresses.get(str(place)) or hosts.allot(self.addresses, place, self.network)
+        address = self.neighbours.settle(tenant.document)
         if not address:
             return self._troubled(tenant, "FailedCreatePodSandBox", "every address of the pod network is taken")
-        self.addresses[str(place)] = address
-        self._remember_addresses()
         tenant.place.mkdir(parents=True, exist_ok=True, mode=0o700)
         before, tenant.address = tenant.address, address
         try:
-            self._write_hosts(tenant)
+            self.neighbours.write_hosts(tenant)
             sources = await self.provision.sources(tenant)
             await self.provision.volumes(tenant, sources)
             await self.processes.ask(self._pod_request(tenant))
@@ -278,11 +253,11 @@ class Agent:
             tenant.address = before
             return self._troubled(tenant, "FailedCreatePodSandBox", f"failed to create pod sandbox: {problem}")
         tenant.remember()
-        self._write_peers(tenant)
+        self.neighbours.tell(tenant.document)
         return True
 
     def _troubled(self, tenant: Tenant, reason: str, message: str) -> bool:
-        self._say(tenant, reason, message, warning=True)
+        self._say(tenant, reason, message, True)  # noqa: FBT003
         self.queue.add_at(Key("", tenant.uid), self.clock.now() + RETRY)
         return False
 
@@ -291,135 +266,12 @@ class Agent:
         return {"do": "pod", "pod": tenant.uid, "hostname": hostname, "address": tenant.address}
 
     async def _start(self, tenant: Tenant, act: pods.Start) -> bool:
-        """One attempt of one container, from its launch document to a running process."""
-        container = _container(tenant.document, act.name)
-        try:
-            sources = await self.provision.sources(tenant)
-            await self.provision.volumes(tenant, sources)
-            spec = self.provision.container(tenant, container, sources, self._peers(tenant))
-        except (MissingSource, Refused, Unmountable) as problem:
-            return self._cannot(tenant, act.name, Trouble("CreateContainerConfigError", str(problem)))
-        except (NoCommand, ValueError) as problem:
-            return self._cannot(tenant, act.name, Trouble("CreateContainerError", str(problem)))
-        tenant.troubles.pop(act.name, None)
-        self._say_image(tenant, container)
-        place = tenant.attempt_place(act.name, act.attempt)
-        volumes.take_away(place)
-        attempt = Attempt(place, act.name, act.attempt, act.streak, secrets.token_hex(32), self.clock.now())
-        await self.processes.start(attempt, tenant.uid, spec, lambda: self._began(tenant, attempt))
-        tenant.attempts.setdefault(act.name, []).append(attempt)
-        tenant.health[act.name] = _first_health(container)
-        self._forget_old(tenant, act.name)
-        self._follow(tenant, attempt)
-        return True
-
-    def _began(self, tenant: Tenant, attempt: Attempt) -> None:
-        """The command runs, or never will; only after its postStart hook does the container count as running."""
-        started = started_at(attempt.place)
-        if started is None:
-            return
-        hook = dig(_container(tenant.document, attempt.container), "lifecycle", "postStart")
-        if hook:
-            self._background(self._post_start(tenant, attempt, hook))
-            return
-        attempt.started = started
-        self._started(tenant, attempt)
-
-    async def _post_start(self, tenant: Tenant, attempt: Attempt, hook: Document) -> None:
-        words = await self.actions.perform(tenant, attempt, hook, HOOK_SECONDS)
-        if words:
-            self._say(tenant, "FailedPostStartHook", f"PostStartHook failed: {words}", warning=True)
-            attempt.message = f"PostStartHook failed: {words}"
-            self.processes.kill(attempt)
-            return
-        attempt.started = started_at(attempt.place)
-        self._started(tenant, attempt)
-
-    def _started(self, tenant: Tenant, attempt: Attempt) -> None:
-        self._say(tenant, "Started", f"Started container {attempt.container}")
-        self._watch_health(tenant, attempt)
-        self._due(tenant.uid)
-
-    def _watch_health(self, tenant: Tenant, attempt: Attempt) -> None:
-        container = _container(tenant.document, attempt.container)
-        if not any(probe_of(container, kind) for kind in KINDS):
-            return
-
-        def told(kind: str, holds: bool | None, words: str) -> None:  # noqa: FBT001
-            if words:
-                title = kind.capitalize()
-                self._say(tenant, "Unhealthy", f"{title} probe failed: {words}", warning=True)
-            old = tenant.health.get(attempt.container, Health())
-            new = _health_after(old, kind, holds=holds)
-            if new != old:
-                tenant.health[attempt.container] = new
-                self._due(tenant.uid)
-
-        tenant.probes[attempt.container] = self._background(self.actions.watch(tenant, attempt, told))
-
-    def _cannot(self, tenant: Tenant, name: str, trouble: Trouble) -> bool:
-        tenant.troubles[name] = trouble
+        trouble = await self.containers.start(tenant, act)
+        if trouble is None:
+            tenant.troubles.pop(act.name, None)
+            return True
+        tenant.troubles[act.name] = trouble
         return self._troubled(tenant, "Failed", f"Error: {trouble.message}")
-
-    def _say_image(self, tenant: Tenant, container: Document) -> None:
-        image, choice = container.get("image", ""), self.provision.choice(container)
-        if not choice.known and image not in tenant.said:
-            tenant.said.add(image)
-            words = f'no profile for image "{image}"; the default "{choice.profile.name}" is used (see: aboard images)'
-            self._say(tenant, "UnknownImage", words, warning=True)
-
-    def _forget_old(self, tenant: Tenant, name: str) -> None:
-        for old in tenant.attempts[name][:-2]:
-            volumes.take_away(old.place)
-        del tenant.attempts[name][:-2]
-
-    def _follow(self, tenant: Tenant, attempt: Attempt) -> None:
-        self.logs.keep_up(attempt.place / "log")
-        self.processes.follow(attempt, lambda: self._ended(tenant, attempt))
-
-    def _ended(self, tenant: Tenant, attempt: Attempt) -> None:
-        learn_end(attempt, self.clock.now())
-        self.logs.finish(attempt.place / "log")
-        self._read_message(tenant, attempt)
-        ending = tenant.endings.pop(attempt.container, None)
-        probing = tenant.probes.pop(attempt.container, None)
-        for task in (ending.task if ending else None, probing):
-            if task is not None:
-                task.cancel()
-        self._due(tenant.uid)
-
-    def _read_message(self, tenant: Tenant, attempt: Attempt) -> None:
-        path = tenant.place / "messages" / attempt.container
-        with contextlib.suppress(OSError):
-            text = path.read_bytes()[:MESSAGE_BYTES].decode(errors="replace")
-            attempt.message = text or attempt.message
-
-    def _stop(self, tenant: Tenant, act: pods.Stop) -> None:
-        attempt = tenant.last(act.name)
-        if attempt is None or attempt.ended is not None:
-            return
-        before = tenant.endings.get(act.name)
-        if before is not None:
-            before.task.cancel()
-        words = act.why or f"Stopping container {act.name}"
-        self._say(tenant, "Killing", words)
-        deadline = self.clock.now() + act.grace
-        tenant.endings[act.name] = Ending(deadline, self._background(self._see_out(tenant, attempt, act.grace)))
-
-    async def _see_out(self, tenant: Tenant, attempt: Attempt, grace: timedelta) -> None:
-        """Ask politely, wait, insist."""
-        deadline = self.clock.now() + grace
-        container = _container(tenant.document, attempt.container)
-        hook = dig(container, "lifecycle", "preStop")
-        # Upstream: no hook where the pod must go at once.
-        if hook and dig(tenant.document, "metadata", "deletionGracePeriodSeconds") != 0:
-            words = await self.actions.perform(tenant, attempt, hook, grace.total_seconds())
-            if words:
-                self._say(tenant, "FailedPreStopHook", f"PreStopHook failed: {words}", warning=True)
-        name = dig(container, "lifecycle", "stopSignal", default="SIGTERM")
-        self.processes.signal(attempt, getattr(signal, name, signal.SIGTERM))
-        await self.clock.sleep_until(deadline)
-        self.processes.kill(attempt)
 
     async def _release(self, tenant: Tenant) -> None:
         """Nothing of the pod runs: its namespaces and secrets go, its logs stay as long as the pod is known."""
@@ -436,53 +288,13 @@ class Agent:
         if tenant.living():
             return
         await self._release(tenant)
-        place = hosts.place_of(tenant.document)
-        if not place.subdomain:
-            self.addresses.pop(str(place), None)
+        self.neighbours.leave(tenant.document)
         volumes.take_away(tenant.place)
         self.tenants.pop(tenant.uid, None)
 
-    # Names.
-
-    def _peers(self, tenant: Tenant) -> dict[str, str]:
-        return peers_named(self._known_peers(tenant))
-
-    def _known_peers(self, tenant: Tenant) -> list[tuple[Document, str]]:
-        """Everybody of the pod's subdomain; who has no address yet is given one, so that names are known early."""
-        found = []
-        for peer in [tenant.document, *hosts.peers_of(tenant.document, self.documents.values())]:
-            place = hosts.place_of(peer)
-            address = hosts.allot(self.addresses, place, self.network)
-            if address:
-                self.addresses[str(place)] = address
-                found.append((peer, address))
-        return found
-
-    def _write_hosts(self, tenant: Tenant) -> None:
-        """Written in place: containers see the same file."""
-        text = hosts.hosts_file(tenant.document, tenant.address, self._known_peers(tenant))
-        path = tenant.place / "hosts"
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
-            path.chmod(0o644)
-
-    def _write_peers(self, tenant: Tenant) -> None:
-        """A newcomer is told to those who are already there."""
-        uids = {uid_of(peer) for peer in hosts.peers_of(tenant.document, self.documents.values())}
-        for uid in uids - {tenant.uid}:
-            other = self.tenants.get(uid)
-            if other is not None and other.address:
-                self._write_hosts(other)
-
-    def _remember_addresses(self) -> None:
-        path = self.config.state / "addresses.json"
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(self.addresses))
-        os.replace(fresh, path)
-
     # Words and chores.
 
-    def _say(self, tenant: Tenant, reason: str, message: str, *, warning: bool = False) -> None:
+    def _say(self, tenant: Tenant, reason: str, message: str, warning: bool) -> None:
         kind = "Warning" if warning else "Normal"
         self._words.put_nowait(Event(tenant.document, reason, message, type=kind))
 
@@ -500,32 +312,6 @@ class Agent:
                 if tenant.living() and tenant.roots:
                     with contextlib.suppress(MissingSource, Unmountable, ApiError, OSError):
                         await self.provision.volumes(tenant, await self.provision.sources(tenant))
-
-    def _background(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
-
-def _container(pod: Document, name: str) -> Document:
-    everyone = [*pod["spec"].get("containers", []), *(pod["spec"].get("initContainers") or [])]
-    return next((container for container in everyone if container["name"] == name), {"name": name})
-
-
-def _first_health(container: Document) -> Health:
-    """Before the first answer: not ready where somebody asks, not started where somebody asks."""
-    return Health(started=not container.get("startupProbe"), ready=not container.get("readinessProbe"))
-
-
-def _health_after(old: Health, kind: str, *, holds: bool | None) -> Health:
-    if holds is None:
-        return old
-    if kind == "readiness":
-        return replace(old, ready=holds)
-    if kind == "startup" and holds:
-        return replace(old, started=True)
-    return old if holds else replace(old, sick=f"{kind} probe")
 
 
 def _is_finished(pod: Document) -> bool:

@@ -47,7 +47,7 @@ class Score:
     bad: int = 0
 
 
-def after(score: Score, probe: Probe, answer: bool) -> Score:  # noqa: FBT001
+def after(score: Score, probe: Probe, answer: bool) -> Score:
     """The score after one more answer; a conclusion changes only when its threshold is reached."""
     good, bad = (score.good + 1, 0) if answer else (0, score.bad + 1)
     if good >= probe.good:

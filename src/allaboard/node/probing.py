@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import socket
@@ -15,7 +14,7 @@ from allaboard.node.porter import Porter, connected
 from allaboard.node.probes import KINDS, Probe, Score, after, grpc_request, grpc_verdict, port_of, probe_of
 from allaboard.node.processes import Attempt
 from allaboard.node.streams import Command, readable
-from allaboard.node.tenants import Tenant
+from allaboard.node.tenants import Tenant, container_of
 
 Told = Callable[[str, bool | None, str], None]  # probe kind, what it concludes, words about the last answer
 
@@ -37,7 +36,7 @@ class Actions:
             return str(problem) or type(problem).__name__
 
     def _kind(self, tenant: Tenant, attempt: Attempt, action: Document) -> Awaitable[str]:
-        container = _container(tenant.document, attempt.container)
+        container = container_of(tenant.document, attempt.container)
         if "exec" in action:
             return self._exec(attempt, action["exec"].get("command") or [])
         if "httpGet" in action:
@@ -108,7 +107,7 @@ class Actions:
 
     async def watch(self, tenant: Tenant, attempt: Attempt, told: Told) -> None:
         """Every probe of one attempt, for as long as it lives: startup first, then the other two."""
-        container = _container(tenant.document, attempt.container)
+        container = container_of(tenant.document, attempt.container)
         probes = {kind: probe for kind in KINDS if (probe := probe_of(container, kind)) is not None}
         startup = probes.pop("startup", None)
         if startup is not None and not await self._until_settled(tenant, attempt, startup, told):
@@ -160,11 +159,3 @@ def _http_request(spec: Document, address: str, port: int) -> bytes:
     path = spec.get("path") or "/"
     lines = [f"GET {path if path.startswith('/') else '/' + path} HTTP/1.1"]
     return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "", ""]).encode()
-
-
-def _container(pod: Document, name: str) -> Document:
-    everyone = [*pod["spec"].get("containers", []), *(pod["spec"].get("initContainers") or [])]
-    with contextlib.suppress(StopIteration):
-        found: Document = next(container for container in everyone if container["name"] == name)
-        return found
-    return {}

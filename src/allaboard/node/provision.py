@@ -14,7 +14,7 @@ from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import CLAIM, CONFIG_MAP, SECRET, SERVICE, VOLUME
 from allaboard.api.meta import name_of, namespace_of, uid_of
 from allaboard.kube.client import Client, Select
-from allaboard.node import environment, hosts, launch, mounts, volumes
+from allaboard.node import environment, launch, mounts, volumes
 from allaboard.node.config import Config, TokenAsk
 from allaboard.node.environment import Sources
 from allaboard.node.limits import limits_of
@@ -243,8 +243,3 @@ def _visible(python: str) -> list[str]:
     behind = os.path.dirname(os.path.dirname(os.path.realpath(python)))
     package = str(Path(__file__).resolve().parent.parent.parent)
     return [path for path in dict.fromkeys((prefix, behind, package)) if path not in ("/", "/usr")]
-
-
-def peers_named(pods: Iterable[tuple[Document, str]]) -> dict[str, str]:
-    """Every name of every peer with its address."""
-    return {name: address for pod, address in pods for name in hosts.names_of(pod)}

@@ -88,3 +88,9 @@ def find(place: Path, document: Document, children: dict[str, int], now: datetim
         if found:
             tenant.attempts[folder.name] = found
     return tenant
+
+
+def container_of(pod: Document, name: str) -> Document:
+    """A container of a pod by name; a pod known by its directory alone has none to show."""
+    everyone = [*pod["spec"].get("containers", []), *(pod["spec"].get("initContainers") or [])]
+    return next((container for container in everyone if container["name"] == name), {"name": name})

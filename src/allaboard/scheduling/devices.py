@@ -38,8 +38,8 @@ class Devices:
         return claim.count * (after[0] - before[0]), claim.count * (after[1] - before[1])
 
     def place_of(self, claim: Claim) -> set[int]:
-        """Nodes where the claim is in use."""
-        return set(self.users.get(claim.name, {}))
+        """Nodes where the claim is in use; one whose users all leave is as good as free."""
+        return {row for row, counts in self.users.get(claim.name, {}).items() if counts[HOLDING] or counts[PROMISED]}
 
     def consumers(self, claim: Claim) -> int:
         return sum(sum(counts) for counts in self.users.get(claim.name, {}).values())

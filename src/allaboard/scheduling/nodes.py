@@ -35,6 +35,7 @@ class Nodes:
         self.sharing: dict[int, SharedGpus] = {}
         self.devices = Devices()
         self.offers = [node.devices for node in self.facts]
+        self.only_plain_gpus = not any(node.mig or node.devices for node in self.facts)
         self.legacy_mig: dict[int, int] = {}
         self.version = 0
         self._labels: dict[str, npt.NDArray[np.object_]] = {}

@@ -53,41 +53,50 @@ class QueueRule:
 
 
 class JobOrder:
-    """Gangs in fair order: pop the best gang of the best queue, asking again after every change of what queues hold."""
+    """Gangs in fair order: pop the best gang of the best queue, asking again after every change of what queues hold.
+
+    A queue is compared through its best descendant gang. What was found is kept until the queue's holdings change (its stamp)
+    or a gang below it comes or goes (its turn); both count up along the whole path to the top.
+    """
 
     def __init__(self, rule: QueueRule, request: Callable[[GangRow], Amounts]) -> None:
         self.rule, self.request = rule, request
         self.heaps: dict[int, list[tuple[GangKey, GangRow]]] = {}
-        self._keys: dict[int, tuple[int, GangRow, QueueKey]] = {}
         self._live: dict[int, list[int]] = {}
+        self._turn = [0] * len(rule.queues)
+        self._keys: dict[int, tuple[int, int, QueueKey]] = {}
+        self._leaves: dict[int, tuple[int, int, int]] = {}
 
     def fill(self, gangs: Iterable[tuple[GangKey, GangRow]]) -> None:
         for entry in gangs:
             self.heaps.setdefault(entry[1].queue, []).append(entry)
-        for heap in self.heaps.values():
-            heapq.heapify(heap)
-        self._live = {}
         for leaf in sorted(self.heaps):
+            heapq.heapify(self.heaps[leaf])
             self._enliven(leaf)
 
     def push(self, key: GangKey, gang: GangRow) -> None:
-        heap = self.heaps.setdefault(gang.queue, [])
-        heapq.heappush(heap, (key, gang))
+        heapq.heappush(self.heaps.setdefault(gang.queue, []), (key, gang))
         self._enliven(gang.queue)
 
     def pop(self) -> GangRow | None:
         """The next gang, or None when nobody waits."""
-        row = self._best(-1)
-        if row is None:
+        leaf = self._best(-1)
+        if leaf < 0:
             return None
-        heap = self.heaps[row]
+        heap = self.heaps[leaf]
         gang = heapq.heappop(heap)[1]
+        self._pass_turn(leaf)
         if not heap:
-            self._bury(row)
+            self._bury(leaf)
         return gang
+
+    def _pass_turn(self, leaf: int) -> None:
+        for row in self.rule.queues.path[leaf]:
+            self._turn[row] += 1
 
     def _enliven(self, leaf: int) -> None:
         queues = self.rule.queues
+        self._pass_turn(leaf)
         for row in queues.path[leaf]:
             siblings = self._live.setdefault(queues.parent[row], [])
             if row not in siblings:
@@ -101,26 +110,34 @@ class JobOrder:
                 break
             self._live[queues.parent[row]].remove(row)
 
-    def _best(self, parent: int) -> int | None:
-        """The leaf of the best queue below a parent."""
-        best, best_key = -1, None
-        for row in self._live.get(parent, ()):
+    def _best(self, parent: int) -> int:
+        """The leaf of the best queue below a parent; -1 when nobody waits there."""
+        rows = self._live.get(parent)
+        if not rows:
+            return -1
+        best, best_key = rows[0], self._key(rows[0])
+        for row in rows[1:]:
             key = self._key(row)
-            if best_key is None or self.rule.before(row, best, (key, best_key)):
+            if key == best_key:
+                if self.rule.before(row, best, (key, best_key)):
+                    best = row
+            elif key < best_key:
                 best, best_key = row, key
-        if best_key is None:
-            return None
-        return best if self.rule.queues.is_leaf(best) else self._best(best)
+        return self._leaf(best)
+
+    def _leaf(self, row: int) -> int:
+        if row not in self.rule.queues.children:
+            return row
+        stamp, turn = self.rule.queues.stamp[row], self._turn[row]
+        known = self._leaves.get(row)
+        if known is None or known[0] != stamp or known[1] != turn:
+            known = self._leaves[row] = (stamp, turn, self._best(row))
+        return known[2]
 
     def _key(self, row: int) -> QueueKey:
-        """A queue is compared through its best descendant gang; kept until its holdings or that gang change."""
-        leaf = row if self.rule.queues.is_leaf(row) else self._best(row)
-        assert leaf is not None
-        gang = self.heaps[leaf][0][1]
-        stamp = self.rule.queues.stamp[row]
+        stamp, turn = self.rule.queues.stamp[row], self._turn[row]
         known = self._keys.get(row)
-        if known is not None and known[0] == stamp and known[1] is gang:
-            return known[2]
-        key = self.rule.key(row, self.request(gang))
-        self._keys[row] = (stamp, gang, key)
-        return key
+        if known is None or known[0] != stamp or known[1] != turn:
+            gang = self.heaps[self._leaf(row)][0][1]
+            known = self._keys[row] = (stamp, turn, self.rule.key(row, self.request(gang)))
+        return known[2]

@@ -44,9 +44,10 @@ def copies(board: Board, *, idle: bool) -> Column:
     room: Column | None = None
     for resource in wanted.columns:
         source = nodes.idle[resource] if idle else nodes.idle[resource] + nodes.releasing[resource]
-        fit = np.floor_divide(board.column(source), wanted.wants[resource])
-        room = fit if room is None else np.minimum(room, fit)
+        fit = board.column(source) / wanted.wants[resource]
+        room = fit if room is None else np.minimum(room, fit, out=room)
     assert room is not None  # every task asks for a pod slot
+    np.floor(room, out=room)
     np.maximum(room, 0.0, out=room)
     if board.allowed is not None:
         room[~(board.allowed if board.rows is None else board.allowed[board.rows])] = 0.0

@@ -191,7 +191,7 @@ class Statement:
     def _leave(self, record: Evicted) -> None:
         state, row = self.state, record.row
         klass, node, groups = state.klass[row], record.node, state.groups[row]
-        if klass.shared or state.status[row] == PIPELINED:
+        if not klass.plain or state.status[row] == PIPELINED:
             state.nodes.vacate(node, klass, state.status[row], groups)
             state.nodes.occupy(node, klass, RELEASING, groups)
         elif state.status[row] != RELEASING:
@@ -205,7 +205,7 @@ class Statement:
         state, row = self.state, record.row
         klass, node, groups = state.klass[row], record.node, state.groups[row]
         status, state.node[row], state.groups[row], state.virtual[row] = record.before
-        if klass.shared or status == PIPELINED:
+        if not klass.plain or status == PIPELINED:
             state.nodes.vacate(node, klass, RELEASING, groups)
             state.nodes.occupy(node, klass, status, state.groups[row])
         elif status != RELEASING:
@@ -256,7 +256,7 @@ class Statement:
     def _occupy(self, record: Placed, sign: float) -> None:
         """Node columns; tasks of one class that share nothing are one vector step."""
         state, klass = self.state, self.state.klass[record.rows[0]]
-        if klass.shared or len(record.rows) == 1:
+        if not klass.plain or len(record.rows) == 1:
             change = state.nodes.occupy if sign > 0 else state.nodes.vacate
             for row, node in zip(record.rows, record.nodes):
                 change(node, klass, record.status, state.groups[row])

@@ -89,6 +89,14 @@ class Job:
         return ranks(self.pods)
 
     @property
+    def first_failure(self) -> Failure | None:
+        """What the controller remembers counts; a pod that is still there knows its node as well."""
+        remembered = _remembered(self.document)
+        if remembered is None:
+            return first_failure(self.pods)
+        return next((f for pod in self.pods for f in _failures(pod) if f.pod == remembered.pod), remembered)
+
+    @property
     def nodes(self) -> list[str]:
         return sorted({dig(pod, "spec", "nodeName", default="") for pod in self.pods} - {""})
 
@@ -144,9 +152,19 @@ def pod_gpus(pod: Document) -> float:
 
 
 def first_failure(pods: Iterable[Document]) -> Failure | None:
-    """The container that ended badly before all others."""
+    """The container that ended badly before all others, among pods that are still there."""
     failures = [failure for pod in pods for failure in _failures(pod)]
     return min(failures, key=lambda failure: (failure.moment, failure.rank), default=None)
+
+
+def _remembered(job: Document) -> Failure | None:
+    """The first failure as the controller wrote it down, for when the pods are gone."""
+    said = dig(job, "status", "aboard", "firstFailure", default={})
+    if not said:
+        return None
+    word = f"r{said['rank']}" if said.get("job") in ("node", None) and "rank" in said else str(said.get("job", ""))
+    message = str(said.get("message", ""))
+    return Failure(word, str(said.get("pod", "")), "", int(said.get("exitCode", 0)), message, str(said.get("time", "")))
 
 
 def _failures(pod: Document) -> Iterable[Failure]:

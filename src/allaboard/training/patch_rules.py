@@ -21,6 +21,11 @@ MANAGED = (DATASET, MODEL, NODE)
 NO_DESCRIPTION = ("name", "namespace", "finalizers")
 # What JobSet lets change in a pod template while it is suspended.
 MUTABLE_POD = ("nodeSelector", "tolerations", "schedulingGates")
+# What the schema itself keeps from changing, as long as it stands in the patch before and after.
+GUARDED = {
+    "serviceAccountName", "volumes", "initContainers", "containers", "imagePullSecrets", "securityContext",
+    "terminationGracePeriodSeconds",
+}  # fmt: skip
 
 
 def problems(case: Case) -> Iterable[Cause]:
@@ -105,15 +110,22 @@ def fixed_differences(case: Case) -> Iterator[str]:
     before = patches.merge(source, old_patches)["replicatedJobs"] if case.template_jobs else []
     after = patches.merge(source, case.job.patches)["replicatedJobs"] if case.template_jobs else []
     for old, new in zip(before, after):
-        yield from _job_differences(old, new)
+        both = _patched(old_patches, new["name"]) & _patched(case.job.patches, new["name"])
+        yield from _job_differences(old, new, both & GUARDED)
 
 
-def _job_differences(old: Document, new: Document) -> Iterator[str]:
+def _patched(patches_: Documents, job: str) -> set[str]:
+    """The members of a job's pod spec that patches speak about."""
+    changes = (change for patch in patches_ for change in patches.jobs_of(patch) if change.get("name") == job)
+    return {member for change in changes for member in pod_spec_of(change)}
+
+
+def _job_differences(old: Document, new: Document, guarded: set[str]) -> Iterator[str]:
     name = new["name"]
     if _job_metadata(old) != _job_metadata(new):
         yield f'the Job metadata of "{name}"'
     was, now = pod_spec_of(old), pod_spec_of(new)
-    for member in sorted({*was, *now} - set(MUTABLE_POD)):
+    for member in sorted({*was, *now} - set(MUTABLE_POD) - guarded):
         if was.get(member) != now.get(member):
             yield f'{member} of "{name}"'
 

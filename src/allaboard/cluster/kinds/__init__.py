@@ -5,16 +5,42 @@ from __future__ import annotations
 from functools import cache
 
 from allaboard.api.kinds import Kind
-from allaboard.cluster.kinds import claim, pod
+from allaboard.cluster.kinds import (
+    account,
+    claim,
+    configmap,
+    cronjob,
+    definition,
+    endpoints,
+    event,
+    job,
+    lease,
+    limits,
+    namespace,
+    node,
+    pod,
+    priority,
+    quota,
+    roles,
+    runtimeclass,
+    secret,
+    service,
+    storageclass,
+    volume,
+    webhooks,
+)
 from allaboard.cluster.rules import Rules, built_in
 from allaboard.schema import builtin
 
-_WRITTEN: tuple[Rules, ...] = (*pod.RULES, *claim.RULES)
+_FILES = (
+    account, claim, configmap, cronjob, definition, endpoints, event, job, lease, limits, namespace, node, pod,
+    priority, quota, roles, runtimeclass, secret, service, storageclass, volume, webhooks,
+)  # fmt: skip
 
 
 def _all() -> tuple[Rules, ...]:
-    """Those with a file of their own, and plain rules for the rest that discovery lists."""
-    written = {(rules.kind.group, rules.kind.plural): rules for rules in _WRITTEN}
+    """Those with a file of their own, and plain rules for the rest that discovery lists: bindings and reviews."""
+    written = {(rules.kind.group, rules.kind.plural): rules for file in _FILES for rules in file.RULES}
     return tuple(written.get((entry["group"], entry["plural"])) or _plain(entry) for entry in builtin.resources())
 
 

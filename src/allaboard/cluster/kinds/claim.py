@@ -83,7 +83,9 @@ def _changed(new: Document, old: Document) -> list[Cause]:
         before.pop("volumeAttributesClassName", None)
     found: list[Cause] = []
     if any(not complaints.same(after.get(key), before.get(key)) for key in after.keys() | before.keys()):
-        why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        why = (
+            "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+        )
         found.append(complaints.forbidden("spec", f"{why}\n{difference.between(before, after)}"))
     capacity = dig(old, "status", "capacity", "storage", default="0")
     if quantity.parse(now) < quantity.parse(then) and quantity.parse(now) <= quantity.parse(capacity):
@@ -105,7 +107,9 @@ COLUMNS = (
     column("StorageClass", "StorageClass of the pvc"),
     column("VolumeAttributesClass", "VolumeAttributesClass of the pvc"),
     shown.AGE,
-    column("VolumeMode", "Whether the volume is to be formatted with a file system or used as a raw device.", wide=True),
+    column(
+        "VolumeMode", "Whether the volume is to be formatted with a file system or used as a raw device.", wide=True
+    ),
 )
 
 

@@ -80,7 +80,9 @@ COLUMNS = (
     shown.NAME,
     column("Schedule", "When jobs are started, in the format of cron: minute, hour, day of month, month, day of week."),
     column("Timezone", "The time zone the schedule is read in; without one it is that of the controller itself."),
-    column("Suspend", "Whether further runs are held back; runs that have already started are not touched.", type="boolean"),
+    column(
+        "Suspend", "Whether further runs are held back; runs that have already started are not touched.", type="boolean"
+    ),
     column("Active", "How many jobs of this cron job are running at this moment, by their references.", type="integer"),
     column("Last Schedule", "How long ago a job was started for the last time, whatever has become of it since."),
     shown.AGE,

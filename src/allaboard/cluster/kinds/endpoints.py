@@ -113,7 +113,9 @@ def slice_row(document: Document, now: datetime) -> list[object]:
 ADDRESSES = column("Endpoints", "Addresses and ports at which pods of the service listen, the first of them only.")
 
 RULES: tuple[Rules, ...] = (
-    replace(built_in(kinds.ENDPOINTS), default=default, check=check, columns=(shown.NAME, ADDRESSES, shown.AGE), row=row),
+    replace(
+        built_in(kinds.ENDPOINTS), default=default, check=check, columns=(shown.NAME, ADDRESSES, shown.AGE), row=row
+    ),
     replace(
         built_in(kinds.ENDPOINT_SLICE),
         generation=True,
@@ -124,9 +126,13 @@ RULES: tuple[Rules, ...] = (
         ),
         columns=(
             shown.NAME,
-            column("AddressType", "Which kind of addresses this slice carries: of the fourth version, the sixth, or names."),
+            column(
+                "AddressType", "Which kind of addresses this slice carries: of the fourth version, the sixth, or names."
+            ),
             column("Ports", "The ports at which every endpoint of this slice listens, whatever its address may be."),
-            column("Endpoints", "The addresses of the endpoints in this slice, the first few of them if there are many."),
+            column(
+                "Endpoints", "The addresses of the endpoints in this slice, the first few of them if there are many."
+            ),
             shown.AGE,
         ),
         row=slice_row,

@@ -15,7 +15,17 @@ from allaboard.cluster.rules import Column, Rules, Value, built_in
 
 NOTE_LIMIT = 1024
 # A new-style event tells its own story once; only its series goes on.
-FIXED = ("eventTime", "reportingController", "reportingInstance", "action", "reason", "regarding", "related", "note", "type")
+FIXED = (
+    "eventTime",
+    "reportingController",
+    "reportingInstance",
+    "action",
+    "reason",
+    "regarding",
+    "related",
+    "note",
+    "type",
+)
 
 
 def check_core(new: Document, old: Document | None, subresource: str) -> list[Cause]:
@@ -59,7 +69,9 @@ def _reporter(event: Document, *, core: bool) -> list[Cause]:
     found: list[Cause] = []
     if not controller:
         found.append(complaints.required("reportingController"))
-    found += complaints.all_invalid("reportingController", controller, names.qualified_name(controller) if controller else [])
+    found += complaints.all_invalid(
+        "reportingController", controller, names.qualified_name(controller) if controller else []
+    )
     for field in ("reportingInstance", "action", "reason"):
         if not event.get(field):
             found.append(complaints.required(field))
@@ -74,7 +86,9 @@ COLUMNS = (
     column("Subobject", "Which part of the object the event is about, a container of a pod for example.", wide=True),
     column("Source", "Who reported the event: the name of a component and perhaps the host it runs upon.", wide=True),
     column("Message", "What happened, in words for people; it can be as long as a paragraph if it must be."),
-    column("First Seen", "How long ago the event was seen for the first time; aggregation keeps this moment.", wide=True),
+    column(
+        "First Seen", "How long ago the event was seen for the first time; aggregation keeps this moment.", wide=True
+    ),
     column("Count", "The number of times this event has occurred.", wide=True),
     Column("Name", format="name", priority=1, description=shown.NAME.description),
 )

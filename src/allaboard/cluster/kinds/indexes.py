@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 TWO_PARTS = "an index interval can have at most two parts separated by '-'"
 
 

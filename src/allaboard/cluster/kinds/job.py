@@ -107,7 +107,9 @@ COLUMNS = (
     shown.AGE,
     shown.CONTAINERS,
     shown.IMAGES,
-    column("Selector", "Which labels the pods of this job carry, so that the job can tell them from others.", wide=True),
+    column(
+        "Selector", "Which labels the pods of this job carry, so that the job can tell them from others.", wide=True
+    ),
 )
 WORDS = ("Complete", "Failed", "", "Suspended", "FailureTarget", "SuccessCriteriaMet")
 

@@ -110,7 +110,9 @@ def _indexed(spec: Document, field: str) -> list[Cause]:
         why = f"must be less than or equal to {INDEXED_PODS} when completion mode is Indexed"
         found.append(complaints.invalid(f"{field}.parallelism", parallel, why))
     if completions is not None and failed is not None and failed > completions:
-        found.append(complaints.invalid(f"{field}.maxFailedIndexes", failed, "must be less than or equal to completions"))
+        found.append(
+            complaints.invalid(f"{field}.maxFailedIndexes", failed, "must be less than or equal to completions")
+        )
     if failed is not None and failed > MANY:
         found.append(complaints.invalid(f"{field}.maxFailedIndexes", failed, f"must be less than or equal to {MANY}"))
     if completions is None or completions <= MANY or spec.get("backoffLimitPerIndex") is None:
@@ -121,7 +123,9 @@ def _indexed(spec: Document, field: str) -> list[Cause]:
         found.append(complaints.required(f"{field}.maxFailedIndexes", why))
     for key, value in (("parallelism", parallel), ("maxFailedIndexes", failed or 0)):
         if value > MANY_PODS:
-            found.append(complaints.invalid(f"{field}.{key}", value, f"must be less than or equal to {MANY_PODS} {above}"))
+            found.append(
+                complaints.invalid(f"{field}.{key}", value, f"must be less than or equal to {MANY_PODS} {above}")
+            )
     return found
 
 
@@ -247,7 +251,9 @@ def _success_rule(rule: Document, completions: int, here: str) -> list[Cause]:
         found.append(complaints.invalid(f"{here}.succeededCount", count, why))
     if indexes is not None and count > total:
         tail = "(the number of indexes in the specified succeededIndexes field)"
-        found.append(complaints.invalid(f"{here}.succeededCount", count, f"must be less than or equal to {total} {tail}"))
+        found.append(
+            complaints.invalid(f"{here}.succeededCount", count, f"must be less than or equal to {total} {tail}")
+        )
     return found
 
 
@@ -299,9 +305,7 @@ def _may_move(old: Document) -> bool:
     if not old["spec"].get("suspend"):
         return False
     status = old.get("status") or {}
-    suspended = any(
-        c.get("type") == "Suspended" and c.get("status") == "True" for c in status.get("conditions") or ()
-    )
+    suspended = any(c.get("type") == "Suspended" and c.get("status") == "True" for c in status.get("conditions") or ())
     return status.get("startTime") is None or (suspended and not status.get("active"))
 
 

@@ -134,7 +134,9 @@ def _backwards(new: Document, old: Document) -> list[Cause]:
             why = f"cannot disable the terminal {kind}=True condition"
             found.append(complaints.invalid("status.conditions", NONE, why))
     if (status.get("failed") or 0) < (before.get("failed") or 0):
-        found.append(complaints.invalid("status.failed", status.get("failed") or 0, "cannot decrease the failed counter"))
+        found.append(
+            complaints.invalid("status.failed", status.get("failed") or 0, "cannot decrease the failed counter")
+        )
     spec = new["spec"]
     elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
     if not elastic and (status.get("succeeded") or 0) < (before.get("succeeded") or 0):

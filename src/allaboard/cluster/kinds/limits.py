@@ -58,8 +58,20 @@ def _limit(limit: Document, kind: str, here: str) -> list[Cause]:
 # Which part must not exceed which: parts, the field blamed, the value shown, and the words.
 ORDER = (
     ("min", "max", "min", "min", "min value {} is greater than max value {}"),
-    ("min", "defaultRequest", "defaultRequest", "defaultRequest", "min value {} is greater than default request value {}"),
-    ("defaultRequest", "max", "defaultRequest", "defaultRequest", "default request value {} is greater than max value {}"),
+    (
+        "min",
+        "defaultRequest",
+        "defaultRequest",
+        "defaultRequest",
+        "min value {} is greater than default request value {}",
+    ),
+    (
+        "defaultRequest",
+        "max",
+        "defaultRequest",
+        "defaultRequest",
+        "default request value {} is greater than max value {}",
+    ),
     (
         "defaultRequest",
         "default",

@@ -49,7 +49,7 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
         # Upstream prints no value here.
         found.append(complaints.invalid("spec.providerID", None, "field cannot be modified once set"))
     if before.get("podCIDRs") and after.get("podCIDRs") != before["podCIDRs"]:
-        why = "node updates may not change podCIDR except from \"\" to valid"
+        why = 'node updates may not change podCIDR except from "" to valid'
         found.append(complaints.forbidden("spec.podCIDRs", why))
     return found
 
@@ -87,8 +87,12 @@ COLUMNS = (
     column("Internal-IP", "The address at which other nodes of the same cluster can reach this one.", wide=True),
     column("External-IP", "The address at which the world outside of the cluster can reach this node.", wide=True),
     column("OS-Image", "The operating system of the node, as its release file calls it in plain words.", wide=True),
-    column("Kernel-Version", "The version of the kernel that the node runs, as the kernel itself reports it.", wide=True),
-    column("Container-Runtime", "What runs the containers on this node, and which version of it is installed.", wide=True),
+    column(
+        "Kernel-Version", "The version of the kernel that the node runs, as the kernel itself reports it.", wide=True
+    ),
+    column(
+        "Container-Runtime", "What runs the containers on this node, and which version of it is installed.", wide=True
+    ),
 )
 
 

@@ -188,7 +188,9 @@ def spread(constraints: Documents, field: str) -> list[Cause]:
         here = f"{field}[{index}]"
         key, action = constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
         if constraint.get("maxSkew", 0) <= 0:
-            found.append(complaints.invalid(f"{here}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero"))
+            found.append(
+                complaints.invalid(f"{here}.maxSkew", constraint.get("maxSkew", 0), "must be greater than zero")
+            )
         found += [] if key else [complaints.required(f"{here}.topologyKey", "can not be empty")]
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
             choices = ("DoNotSchedule", "ScheduleAnyway")

@@ -126,7 +126,9 @@ def _node_affinity(munged: Document, before: Document) -> list[Cause]:
     now = dig(after_node, required, "nodeSelectorTerms", default=[])
     where = f"spec.affinity.nodeAffinity.{required}.nodeSelectorTerms"
     if terms and len(now) != len(terms):
-        found.append(complaints.invalid(where, now, "no additions/deletions to non-empty NodeSelectorTerms list are allowed"))
+        found.append(
+            complaints.invalid(where, now, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")
+        )
     elif any(not _tightens(after, then) for after, then in zip(now, terms, strict=False)):
         found.append(complaints.invalid(where, now, "only additions are allowed (no mutations or deletions)"))
     affinity = {**(munged.get("affinity") or {})}
@@ -204,7 +206,15 @@ def ephemeral_causes(new: Document, old: Document) -> list[Cause]:
     return found
 
 
-EPHEMERAL_FORBIDDEN = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources", "resizePolicy")
+EPHEMERAL_FORBIDDEN = (
+    "ports",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+    "resources",
+    "resizePolicy",
+)
 
 
 def _ephemeral(spec: Document, listed: Documents, field: str) -> list[Cause]:

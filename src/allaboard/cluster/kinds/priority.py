@@ -71,8 +71,12 @@ def row(document: Document, now: datetime) -> list[object]:
 
 COLUMNS = (
     shown.NAME,
-    column("Value", "The number that pods of this class get; pods with a higher one are scheduled earlier.", type="integer"),
-    column("Global-Default", "Whether pods that name no class get this one; at most one class can be it.", type="boolean"),
+    column(
+        "Value", "The number that pods of this class get; pods with a higher one are scheduled earlier.", type="integer"
+    ),
+    column(
+        "Global-Default", "Whether pods that name no class get this one; at most one class can be it.", type="boolean"
+    ),
     shown.AGE,
     column("PreemptionPolicy", "Whether pods of this class may push others aside that have a lower priority."),
 )

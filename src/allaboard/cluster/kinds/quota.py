@@ -14,16 +14,42 @@ from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.rules import Rules, built_in
 
 COUNTED = frozenset(
-    "pods services replicationcontrollers resourcequotas secrets configmaps persistentvolumeclaims "
-    "services.nodeports services.loadbalancers".split()
+    [
+        "pods",
+        "services",
+        "replicationcontrollers",
+        "resourcequotas",
+        "secrets",
+        "configmaps",
+        "persistentvolumeclaims",
+        "services.nodeports",
+        "services.loadbalancers",
+    ]
 )
 AMOUNTS = frozenset(
-    "cpu memory ephemeral-storage requests.cpu requests.memory requests.storage requests.ephemeral-storage "
-    "limits.cpu limits.memory limits.ephemeral-storage".split()
+    [
+        "cpu",
+        "memory",
+        "ephemeral-storage",
+        "requests.cpu",
+        "requests.memory",
+        "requests.storage",
+        "requests.ephemeral-storage",
+        "limits.cpu",
+        "limits.memory",
+        "limits.ephemeral-storage",
+    ]
 )
 SCOPES = frozenset(
-    "Terminating NotTerminating BestEffort NotBestEffort PriorityClass CrossNamespacePodAffinity "
-    "VolumeAttributesClass".split()
+    [
+        "Terminating",
+        "NotTerminating",
+        "BestEffort",
+        "NotBestEffort",
+        "PriorityClass",
+        "CrossNamespacePodAffinity",
+        "VolumeAttributesClass",
+    ]
 )
 
 

@@ -22,7 +22,9 @@ ONLY_BALANCED = "may only be used when `type` is 'LoadBalancer'"
 
 
 def is_headless(service: Document) -> bool:
-    return bool(dig(service, "spec", "clusterIPs", default=[]) == ["None"] or dig(service, "spec", "clusterIP") == "None")
+    return bool(
+        dig(service, "spec", "clusterIPs", default=[]) == ["None"] or dig(service, "spec", "clusterIP") == "None"
+    )
 
 
 def needs_health_check(spec: Document) -> bool:
@@ -34,7 +36,10 @@ def default(service: Document) -> Document:
     kind = spec["type"]
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
-    elif spec["sessionAffinity"] == "ClientIP" and dig(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds") is None:
+    elif (
+        spec["sessionAffinity"] == "ClientIP"
+        and dig(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds") is None
+    ):
         spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
     if spec.get("ports"):
         spec["ports"] = [_port(port) for port in spec["ports"]]
@@ -232,7 +237,9 @@ COLUMNS = (
     column("External-IP", "Addresses outside of the cluster at which traffic for this service is accepted as well."),
     column("Port(s)", "The ports the service listens on, with the ports of the nodes that lead to it, and protocols."),
     shown.AGE,
-    column("Selector", "Which labels a pod carries for traffic of this service to be sent to it in the end.", wide=True),
+    column(
+        "Selector", "Which labels a pod carries for traffic of this service to be sent to it in the end.", wide=True
+    ),
 )
 
 

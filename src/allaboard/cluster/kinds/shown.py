@@ -12,7 +12,9 @@ from allaboard.cluster.rules import Column
 NONE = "<none>"
 UNSET = "<unset>"
 UNKNOWN = "<unknown>"
-NAME = Column("Name", format="name", description="The name of the object, unique among its kind within its namespace or cluster.")
+NAME = Column(
+    "Name", format="name", description="The name of the object, unique among its kind within its namespace or cluster."
+)
 AGE = Column("Age", description="How long ago the server created the object, from its creation timestamp until now.")
 CONTAINERS = Column("Containers", priority=1, description="Names of each container in the template.")
 IMAGES = Column("Images", priority=1, description="Images referenced by each container in the template.")
@@ -70,5 +72,7 @@ def stamped_row(document: Document, now: datetime) -> list[object]:
 
 
 CREATED_AT = Column(
-    "Created At", type="date", description="When the server created the object; set by the server, in UTC, never changed."
+    "Created At",
+    type="date",
+    description="When the server created the object; set by the server, in UTC, never changed.",
 )

@@ -59,8 +59,12 @@ def row(document: Document, now: datetime) -> list[object]:
 COLUMNS = (
     shown.NAME,
     column("Provisioner", "provisioner indicates the type of the provisioner."),
-    column("ReclaimPolicy", "What happens to volumes of this class once their claim is gone: kept, or deleted with it."),
-    column("VolumeBindingMode", "Whether volumes are provisioned at once, or only when a pod that needs one is scheduled."),
+    column(
+        "ReclaimPolicy", "What happens to volumes of this class once their claim is gone: kept, or deleted with it."
+    ),
+    column(
+        "VolumeBindingMode", "Whether volumes are provisioned at once, or only when a pod that needs one is scheduled."
+    ),
     column("AllowVolumeExpansion", "Whether a claim of this class may ask for more storage after it has been bound."),
     shown.AGE,
 )

@@ -16,8 +16,30 @@ from allaboard.cluster.rules import Rules, built_in
 DEFAULTS = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}
 POLICIES = ("Delete", "Recycle", "Retain")
 SOURCES = frozenset(
-    "awsElasticBlockStore azureDisk azureFile cephfs cinder csi fc flexVolume flocker gcePersistentDisk glusterfs "
-    "hostPath iscsi local nfs photonPersistentDisk portworxVolume quobyte rbd scaleIO storageos vsphereVolume".split()
+    [
+        "awsElasticBlockStore",
+        "azureDisk",
+        "azureFile",
+        "cephfs",
+        "cinder",
+        "csi",
+        "fc",
+        "flexVolume",
+        "flocker",
+        "gcePersistentDisk",
+        "glusterfs",
+        "hostPath",
+        "iscsi",
+        "local",
+        "nfs",
+        "photonPersistentDisk",
+        "portworxVolume",
+        "quobyte",
+        "rbd",
+        "scaleIO",
+        "storageos",
+        "vsphereVolume",
+    ]
 )
 
 
@@ -85,7 +107,9 @@ COLUMNS = (
     column("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
     column("Reason", "A short word for machines and for display that says why the volume is in a failed state."),
     shown.AGE,
-    column("VolumeMode", "Whether the volume is to be formatted with a file system or used as a raw device.", wide=True),
+    column(
+        "VolumeMode", "Whether the volume is to be formatted with a file system or used as a raw device.", wide=True
+    ),
 )
 
 

@@ -63,7 +63,9 @@ def _name(name: str, field: str) -> list[Cause]:
         return [complaints.required(field)]
     found = complaints.all_invalid(field, name, names.dns_subdomain(name))
     if not found and name.count(".") < 2:
-        found.append(complaints.invalid(field, name, "should be a domain with at least three segments separated by dots"))
+        found.append(
+            complaints.invalid(field, name, "should be a domain with at least three segments separated by dots")
+        )
     return found
 
 
@@ -113,7 +115,11 @@ def _client(client: Document, here: str) -> list[Cause]:
     if url is not None and not url.startswith("https://"):
         why = "'https' is the only allowed URL scheme; desired format: https://host[/path]"
         return [complaints.invalid(f"{here}.url", url.partition("://")[0], why)]
-    return [complaints.required(f"{here}.service.{key}") for key in ("namespace", "name") if service and not service.get(key)]
+    return [
+        complaints.required(f"{here}.service.{key}")
+        for key in ("namespace", "name")
+        if service and not service.get(key)
+    ]
 
 
 def changed(new: Document, old: Document) -> bool:
@@ -126,7 +132,11 @@ def row(document: Document, now: datetime) -> list[object]:
 
 COLUMNS = (
     shown.NAME,
-    column("Webhooks", "How many webhooks this configuration defines; each of them is asked about its own kinds.", type="integer"),
+    column(
+        "Webhooks",
+        "How many webhooks this configuration defines; each of them is asked about its own kinds.",
+        type="integer",
+    ),
     shown.AGE,
 )
 

@@ -79,7 +79,7 @@ def pytorch_job(workload: Workload) -> list[Group]:
     enough = _pytorch_least(workload, counts)
     masters = min(counts.get("Master", 0), enough)
     workers = max(0, enough - masters) if "Worker" in counts else 0
-    roles = (Role("master", masters),) if masters else ()
+    roles: tuple[Role, ...] = (Role("master", masters),) if masters else ()
     template = dig(workload.spec, "pytorchReplicaSpecs", "Worker", "template", default={})
     size = segment_size(*(annotations_of(pod) for pod in _workers(workload)[:1]), annotations_of(template))
     roles += _segments(workload, workers, size, template) if size else (Role("worker", workers),) if workers else ()

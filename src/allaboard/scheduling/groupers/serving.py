@@ -31,16 +31,12 @@ def _revisions(workload: Workload) -> dict[str, Document]:
 
 
 def knative(workload: Workload) -> list[Group]:
-    """One gang per revision, as large as its least scale; a revision that cannot be read leaves its pods alone."""
-    groups: list[Group] = []
-    for pod in workload.pods:
-        name = labels_of(pod).get(REVISION_LABEL, "")
-        revision = workload.related.get(Key(namespace_of(pod), name))
-        if revision is None:
-            groups += apart(Workload(workload.owner, (pod,), workload.chain, workload.labels), INFERENCE)
-        elif not any(group.owner is revision for group in groups):
-            groups.append(_revision(workload, name, revision))
-    return groups
+    """One gang per revision, as large as its least scale; pods of a revision that cannot be read stand alone."""
+    found = {name: workload.related.get(Key(namespace_of(pod), name)) for name, pod in _revisions(workload).items()}
+    known = {name: revision for name, revision in found.items() if revision is not None}
+    rest = tuple(pod for pod in workload.pods if labels_of(pod).get(REVISION_LABEL) not in known)
+    lonely = Workload(workload.owner, rest, workload.chain, workload.labels, workload.annotations)
+    return [_revision(workload, name, revision) for name, revision in known.items()] + apart(lonely, INFERENCE)
 
 
 def _revision(workload: Workload, name: str, revision: Document) -> Group:

@@ -30,7 +30,7 @@ class Predicates:
         """MIG slices only on MIG nodes, fractions not on them, whole devices not on nodes that hand them out by claim."""
         if wanted.demand.legacy_mig:
             return np.zeros(len(nodes), dtype=bool)
-        if not any(node.mig or node.devices for node in nodes.facts) and not wanted.mig:
+        if nodes.only_plain_gpus and not wanted.mig:
             return None
         plugin_gpus = wanted.gpu_wish > 0 or wanted.shared
         mask = np.ones(len(nodes), dtype=bool)

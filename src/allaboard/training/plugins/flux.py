@@ -14,7 +14,7 @@ from allaboard.api.documents import Document, Documents
 from allaboard.api.errors import Cause
 from allaboard.training import upsert
 from allaboard.training.facts import Case, Facts
-from allaboard.training.info import Container, Info, PodSet
+from allaboard.training.info import NODE, Container, Info, PodSet
 from allaboard.training.job import TrainJob
 from allaboard.training.plugins.flux_scripts import Cluster, entry_script, hostlist, init_script, span
 from allaboard.training.problems import invalid
@@ -36,7 +36,7 @@ class Flux:
     name = "flux"
 
     def validate(self, case: Case) -> Iterable[Cause]:
-        trainer = case.info.trainer
+        trainer = case.info.trainer or case.info.pod_set(NODE)
         if case.info.ml_policy.get("flux") is None or trainer is None:
             return
         if any(container.name == INSTALLER for container in trainer.init_containers):

@@ -21,7 +21,8 @@ class JobSet:
 
     def prepare(self, info: Info, job: TrainJob) -> None:
         """Every pod set's count becomes its job's parallelism: all pods of a job run at once, each once."""
-        jobs = [_counted(replicated, pods.count) for replicated, pods in zip(info.jobs, info.pod_sets)]
+        counts = {pods.name: pods.count for pods in info.pod_sets}
+        jobs = [_counted(replicated, counts.get(replicated["name"])) for replicated in info.jobs]
         info.template = {**info.template, "replicatedJobs": jobs}
 
     def build(self, info: Info, job: TrainJob, facts: Facts) -> Iterable[Document]:
@@ -76,11 +77,15 @@ def _container(document: Document, shaped: Container) -> Document:
     found = dict(document)
     if shaped.image:
         found["image"] = shaped.image
-    for member, value in (
-        ("command", shaped.command), ("env", shaped.env), ("ports", shaped.ports), ("volumeMounts", shaped.mounts)
+    if shaped.command:
+        found["command"] = shaped.command
+    for member, take_in, new in (
+        ("env", upsert.env, shaped.env), ("ports", upsert.ports, shaped.ports),
+        ("volumeMounts", upsert.mounts, shaped.mounts),
     ):  # fmt: skip
-        if value:
-            found[member] = value
+        if new:
+            found[member] = list(found.get(member) or [])
+            take_in(found[member], new)
     return found
 
 
@@ -109,10 +114,11 @@ def _train(spec: Document, info: Info, job: TrainJob, pods: PodSet) -> None:
     if index is None:
         return
     container = dict(spec["containers"][index])
-    if (image := job.trainer.get("image")) is not None:
+    works_for_launcher = _is_mpi_worker(info, pods) and info.pod_set(LAUNCHER) is not None
+    if (image := job.trainer.get("image")) is not None and (not works_for_launcher or _shares_image(info, pods)):
         container["image"] = image
     # A worker runs sshd, and the launcher's program would end it (defect 19).
-    if pods.ancestor == TRAINER and not (_is_mpi_worker(info, pods) and info.pod_set(LAUNCHER)):
+    if pods.ancestor == TRAINER and not works_for_launcher:
         for member, value in (("command", info.command), ("args", info.args)):
             if value is not None:
                 container[member] = value
@@ -125,6 +131,13 @@ def _train(spec: Document, info: Info, job: TrainJob, pods: PodSet) -> None:
 
 def _is_mpi_worker(info: Info, pods: PodSet) -> bool:
     return info.ml_policy.get("mpi") is not None and pods.name == NODE
+
+
+def _shares_image(info: Info, workers: PodSet) -> bool:
+    """A runtime that gives workers an image of their own means it; where both have one, they change together."""
+    specs = {job["name"]: pod_spec_of(job) for job in info.jobs if job["name"] in (LAUNCHER, workers.name)}
+    containers = [container for spec in specs.values() for container in spec.get("containers") or []]
+    return len({container.get("image") for container in containers if container["name"] == workers.main}) == 1
 
 
 def _index(spec: Document, name: str) -> int | None:

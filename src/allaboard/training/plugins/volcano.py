@@ -54,7 +54,7 @@ class Volcano:
 
 def _priorities(info: Info) -> list[str]:
     """The priority classes of the gang, the trainer's first (defect 31)."""
-    specs = {job["name"]: pod_spec_of(job) for job in info.jobs}
+    specs = {job.get("name"): pod_spec_of(job) for job in info.jobs}
     ordered = gangs.trainer_first(gangs.members(info))
     named = (specs.get(pods.name, {}).get("priorityClassName") for pods in ordered)
     return list(dict.fromkeys(name for name in named if name))
