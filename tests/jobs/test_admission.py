@@ -9,6 +9,7 @@ import pytest
 from allaboard.api import kinds
 from allaboard.api.documents import Key
 from allaboard.jobs.admission import JobSetDefaults, JobSetRules, defaulted, hooks
+
 from .world import jobset
 
 RECORDED = Path(__file__).parents[3] / "shared" / "conformance" / "lifecycle" / "scenarios"
@@ -62,23 +63,32 @@ REFUSED = {
     "an unknown dependency": (jobset("a:1 b:1<q"), f"{PLAIN}replicatedJob: b cannot depend on replicatedJob: q"),
     "an unknown target": (
         jobset("a:1", successPolicy={"targetReplicatedJobs": ["q"]}),
-        f"{PLAIN}invalid replicatedJob name 'q' does not appear in .spec.ReplicatedJobs"),
+        f"{PLAIN}invalid replicatedJob name 'q' does not appear in .spec.ReplicatedJobs",
+    ),
     "a gated action": (
         jobset("a:1", failurePolicy={"rules": RULES}),
-        f"{PLAIN}RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed when RestartJob feature gate is disabled"),
+        f"{PLAIN}RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions are not allowed "
+        "when RestartJob feature gate is disabled",
+    ),
     "a restart in place": (
         jobset("a:1", failurePolicy={"restartStrategy": "InPlaceRestart"}),
-        f"{PLAIN}InPlaceRestart restart strategy is not allowed when InPlaceRestart feature gate is disabled"),
+        f"{PLAIN}InPlaceRestart restart strategy is not allowed when InPlaceRestart feature gate is disabled",
+    ),
     "a rule with a bad name": (
         jobset("a:1", failurePolicy={"rules": [{"name": "1", "action": "FailJobSet"}]}),
-        f"{PLAIN}invalid failure policy rule name '1', a failure policy rule name must start with an alphabetic character, "
-        "optionally followed by a string of alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'"),
+        f"{PLAIN}invalid failure policy rule name '1', a failure policy rule name must start with an alphabetic "
+        "character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an "
+        "alphanumeric character or '_'",
+    ),
     "a coordinator that is not there": (
-        jobset("a:1", coordinator={"replicatedJob": "q"}), f"{PLAIN}coordinator replicatedJob q does not exist"),
+        jobset("a:1", coordinator={"replicatedJob": "q"}),
+        f"{PLAIN}coordinator replicatedJob q does not exist",
+    ),
     "a coordinator pod that is not there": (
         jobset("a:1", coordinator={"replicatedJob": "a", "podIndex": 7}),
-        f"{PLAIN}coordinator pod index 7 is invalid for replicatedJob a job index 0"),
-}  # fmt: skip
+        f"{PLAIN}coordinator pod index 7 is invalid for replicatedJob a job index 0",
+    ),
+}
 
 
 @pytest.mark.parametrize(("document", "want"), REFUSED.values(), ids=REFUSED)
@@ -135,9 +145,18 @@ def test_recorded_refusals_have_the_recorded_words():
 
 def pod(index, node="", selector=None):
     marks = {"jobset.sigs.k8s.io/jobset-name": "js", "jobset.sigs.k8s.io/job-key": "k"}
-    notes = {"alpha.jobset.sigs.k8s.io/exclusive-topology": "rack", "batch.kubernetes.io/job-completion-index": str(index)}
+    notes = {
+        "alpha.jobset.sigs.k8s.io/exclusive-topology": "rack",
+        "batch.kubernetes.io/job-completion-index": str(index),
+    }
     owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "js-a-0", "uid": "u", "controller": True}
-    metadata = {"name": f"p{index}", "namespace": "ns", "labels": marks, "annotations": notes, "ownerReferences": [owner]}
+    metadata = {
+        "name": f"p{index}",
+        "namespace": "ns",
+        "labels": marks,
+        "annotations": notes,
+        "ownerReferences": [owner],
+    }
     spec = {"priority": 7, **({"nodeName": node} if node else {}), **({"nodeSelector": selector} if selector else {})}
     return {"metadata": metadata, "spec": spec}
 
@@ -158,8 +177,14 @@ def test_followers_wait_for_their_leader_and_then_go_where_it_is():
 
 
 def test_defaults_are_those_of_upstream():
-    bare = {"metadata": {"name": "js"}, "spec": {"replicatedJobs": [{"name": "a", "template": {"spec": {"template": {"spec": {}}}}}],
-            "failurePolicy": {"rules": [{"action": "FailJobSet"}]}, "volumeClaimPolicies": [{"templates": []}]}}  # fmt: skip
+    bare = {
+        "metadata": {"name": "js"},
+        "spec": {
+            "replicatedJobs": [{"name": "a", "template": {"spec": {"template": {"spec": {}}}}}],
+            "failurePolicy": {"rules": [{"action": "FailJobSet"}]},
+            "volumeClaimPolicies": [{"templates": []}],
+        },
+    }
     spec = JobSetDefaults().mutate(Asked(bare), Documents())["spec"]
     assert spec["successPolicy"] == {"operator": "All"}
     assert spec["startupPolicy"] == {"startupPolicyOrder": "AnyOrder"}

@@ -8,20 +8,36 @@ from allaboard.api import kinds
 from allaboard.api.documents import Key
 from allaboard.api.meta import is_true
 from allaboard.jobs.members import TRACKING
+
 from .world import Crash, World, indexed, job, jobset, told, told_set
 
 STORIES = {
     "a job succeeds": (kinds.JOB, indexed(3, parallelism=2), "j-:run j-0:exit j-1:exit j-2:exit"),
     "a job of any pods succeeds": (kinds.JOB, job(completions=3, parallelism=2), "j-:exit j-:exit j-:exit"),
     "a job fails": (kinds.JOB, indexed(3, backoffLimit=0), "j-:run j-1:exit/3 reap"),
-    "an index fails twice": (kinds.JOB, indexed(2, backoffLimit=9, backoffLimitPerIndex=1), "j-1:exit/1 +20 j-1:exit/1 j-0:exit"),
+    "an index fails twice": (
+        kinds.JOB,
+        indexed(2, backoffLimit=9, backoffLimitPerIndex=1),
+        "j-1:exit/1 +20 j-1:exit/1 j-0:exit",
+    ),
     "a job is slow": (kinds.JOB, indexed(2, activeDeadlineSeconds=9), "j-:run +9 reap"),
-    "a success policy": (kinds.JOB, indexed(3, successPolicy={"rules": [{"succeededCount": 1}]}), "j-:run j-1:exit reap"),
+    "a success policy": (
+        kinds.JOB,
+        indexed(3, successPolicy={"rules": [{"succeededCount": 1}]}),
+        "j-:run j-1:exit reap",
+    ),
     "a set succeeds": (kinds.JOB_SET, jobset("a:2x2 b:1<a"), "js-a:run js-b:run js-:exit js-:exit"),
     "a set restarts and fails": (
-        kinds.JOB_SET, jobset("a:2", failurePolicy={"maxRestarts": 1}), "js-:run js-a-0:exit/1 reap js-a-1:exit/1 reap"),
-    "a set in order": (kinds.JOB_SET, jobset("a:1 b:1", startupPolicy={"startupPolicyOrder": "InOrder"}), "js-a:run js-b:run js-:exit"),
-}  # fmt: skip
+        kinds.JOB_SET,
+        jobset("a:2", failurePolicy={"maxRestarts": 1}),
+        "js-:run js-a-0:exit/1 reap js-a-1:exit/1 reap",
+    ),
+    "a set in order": (
+        kinds.JOB_SET,
+        jobset("a:1 b:1", startupPolicy={"startupPolicyOrder": "InOrder"}),
+        "js-a:run js-b:run js-:exit",
+    ),
+}
 
 
 class Unlucky(World):
@@ -61,17 +77,26 @@ SHAPES = {
     "failed only": indexed(3, parallelism=2, backoffLimit=2, podReplacementPolicy="Failed"),
     "first wins": indexed(3, backoffLimit=2, successPolicy={"rules": [{"succeededCount": 2}]}),
 }
-DEEDS = st.sampled_from(("run", "exit/0", "exit/1", "delete", "reap", "+5", "+30", "suspend", "resume", "restart", "crash"))
+DEEDS = st.sampled_from(
+    ("run", "exit/0", "exit/1", "delete", "reap", "+5", "+30", "suspend", "resume", "restart", "crash")
+)
 
 
 def check(world, before):
     """The promises of a Job, at rest."""
     document = world.job()
     status, pods = document["status"], world.pods()
-    live = [p for p in pods if p["status"]["phase"] not in ("Succeeded", "Failed") and not p["metadata"].get("deletionTimestamp")]
+    live = [
+        p
+        for p in pods
+        if p["status"]["phase"] not in ("Succeeded", "Failed") and not p["metadata"].get("deletionTimestamp")
+    ]
     assert len(live) <= document["spec"]["parallelism"]
-    places = [p["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] for p in live
-              if document["spec"].get("completionMode") == "Indexed"]  # fmt: skip
+    places = [
+        p["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"]
+        for p in live
+        if document["spec"].get("completionMode") == "Indexed"
+    ]
     assert len(set(places)) == len(places), "two live pods of one index"
     for word in ("succeeded", "failed"):
         assert status.get(word, 0) >= before.get(word, 0), f"{word} went down"

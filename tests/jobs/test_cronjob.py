@@ -59,7 +59,9 @@ def job(name, done="", at="2026-01-01T11:00:00Z"):
 
 def told(plan):
     words = [f"+{w.document['metadata']['name']}" for w in plan.create] + [f"-{w.key.name}" for w in plan.delete]
-    return " ".join(words + [event.reason for event in plan.events if event.reason not in ("SuccessfulCreate", "SuccessfulDelete")])
+    return " ".join(
+        words + [event.reason for event in plan.events if event.reason not in ("SuccessfulCreate", "SuccessfulDelete")]
+    )
 
 
 MINUTE = int(NOON.timestamp()) // 60
@@ -68,17 +70,22 @@ PASSES = {
     "and not twice": (cron(status={"lastScheduleTime": stamp(NOON.replace(second=0))}), [], ""),
     "a suspended schedule starts nothing": (cron(suspend=True), [], ""),
     "too late is too late": (cron(startingDeadlineSeconds=10), [], ""),
-    "no overlap where it is forbidden": (
-        cron(concurrencyPolicy="Forbid"), [job("old")], "JobAlreadyActive"),
+    "no overlap where it is forbidden": (cron(concurrencyPolicy="Forbid"), [job("old")], "JobAlreadyActive"),
     "the new replaces the old": (cron(concurrencyPolicy="Replace"), [job("old")], f"+c-{MINUTE} -old"),
     "a few old jobs are kept": (
-        cron(suspend=True, successfulJobsHistoryLimit=1), [job("a", "Complete"), job("b", "Complete"), job("c", "Failed")], "-a"),
+        cron(suspend=True, successfulJobsHistoryLimit=1),
+        [job("a", "Complete"), job("b", "Complete"), job("c", "Failed")],
+        "-a",
+    ),
     "an end is seen": (
-        cron(suspend=True, status={"active": [{"uid": "a", "name": "a"}]}), [job("a", "Complete")], "SawCompletedJob"),
+        cron(suspend=True, status={"active": [{"uid": "a", "name": "a"}]}),
+        [job("a", "Complete")],
+        "SawCompletedJob",
+    ),
     "a loss is told": (cron(suspend=True, status={"active": [{"uid": "a", "name": "a"}]}), [], "MissingJob"),
     "a bad schedule is told": (cron(schedule="x"), [], "UnparseableSchedule"),
     "a bad zone is told": (cron(timeZone="Mars/Olympus"), [], "UnknownTimeZone"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("document", "jobs", "want"), PASSES.values(), ids=PASSES)

@@ -4,6 +4,7 @@ import pytest
 
 from allaboard.api import kinds
 from allaboard.api.documents import Key
+
 from .world import World, indexed, job, told
 
 EXIT_42 = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
@@ -20,66 +21,118 @@ CASES = {
     "all indexes complete the job": (indexed(3), "j-:exit", f"succeeded=3 completedIndexes=0-2 {DONE}"),
     "no more than parallelism work at once": (indexed(5, parallelism=2), "", "active=2"),
     "a place that is free goes to the next index": (
-        indexed(5, parallelism=2), "j-0:exit j-1:exit", "active=2 succeeded=2 completedIndexes=0,1"),
+        indexed(5, parallelism=2),
+        "j-0:exit j-1:exit",
+        "active=2 succeeded=2 completedIndexes=0,1",
+    ),
     "completions zero completes at once": (job(completions=0, parallelism=2), "", DONE),
     "a work queue ends when all pods are done": (job(parallelism=2), "j-:exit", f"succeeded=2 {DONE}"),
     "after a success a work queue starts nobody": (
-        job(parallelism=2), "j-00001:exit j-00002:exit/1 +60", f"succeeded=1 failed=1 {DONE}"),
+        job(parallelism=2),
+        "j-00001:exit j-00002:exit/1 +60",
+        f"succeeded=1 failed=1 {DONE}",
+    ),
     "a failed pod is not replaced before ten seconds": (indexed(1), "j-:exit/1 +9", "failed=1"),
     "a failed pod is replaced after ten seconds": (indexed(1), "j-:exit/1 +10", "active=1 failed=1"),
     "the second failure waits twenty seconds": (indexed(1), "j-:exit/1 +10 j-:exit/1 +19", "failed=2"),
     "and then is replaced": (indexed(1), "j-:exit/1 +10 j-:exit/1 +20", "active=1 failed=2"),
     "the limit fails the job and everybody in it": (
-        indexed(2, backoffLimit=0), "j-:run j-0:exit/1", "failed=2 terminating=1 FailureTarget"),
+        indexed(2, backoffLimit=0),
+        "j-:run j-0:exit/1",
+        "failed=2 terminating=1 FailureTarget",
+    ),
     "the last word waits for the last pod": (
-        indexed(2, backoffLimit=0), "j-:run j-0:exit/1 reap", "failed=2 FailureTarget BackoffLimitExceeded"),
+        indexed(2, backoffLimit=0),
+        "j-:run j-0:exit/1 reap",
+        "failed=2 FailureTarget BackoffLimitExceeded",
+    ),
     "pods that never ran go at once": (
-        indexed(2, backoffLimit=0), "j-0:exit/1", "failed=2 FailureTarget BackoffLimitExceeded"),
+        indexed(2, backoffLimit=0),
+        "j-0:exit/1",
+        "failed=2 FailureTarget BackoffLimitExceeded",
+    ),
     "containers that start again spend the limit": (
-        indexed(2, backoffLimit=3, restart="OnFailure"), "j-0:run/2 j-1:run/1 reap",
-        "failed=2 FailureTarget BackoffLimitExceeded"),
+        indexed(2, backoffLimit=3, restart="OnFailure"),
+        "j-0:run/2 j-1:run/1 reap",
+        "failed=2 FailureTarget BackoffLimitExceeded",
+    ),
     "an exit code fails the job": (
-        indexed(2, podFailurePolicy=EXIT_42, podReplacementPolicy="Failed"), "j-0:exit/42",
-        "failed=2 FailureTarget PodFailurePolicy"),
+        indexed(2, podFailurePolicy=EXIT_42, podReplacementPolicy="Failed"),
+        "j-0:exit/42",
+        "failed=2 FailureTarget PodFailurePolicy",
+    ),
     "an ignored failure does not count": (
-        indexed(1, podFailurePolicy=IGNORE_9, backoffLimit=0, podReplacementPolicy="Failed"), "j-:exit/9", ""),
+        indexed(1, podFailurePolicy=IGNORE_9, backoffLimit=0, podReplacementPolicy="Failed"),
+        "j-:exit/9",
+        "",
+    ),
     "an ignored failure is replaced after the same wait": (
-        indexed(1, podFailurePolicy=IGNORE_9, backoffLimit=0, podReplacementPolicy="Failed"), "j-:exit/9 +10",
-        "active=1"),
+        indexed(1, podFailurePolicy=IGNORE_9, backoffLimit=0, podReplacementPolicy="Failed"),
+        "j-:exit/9 +10",
+        "active=1",
+    ),
     "a deleted pod counts as failed": (indexed(1), "j-:run j-:delete", "failed=1 terminating=1"),
     "and is replaced while it still leaves": (indexed(1), "j-:run j-:delete +10", "active=1 failed=1 terminating=1"),
     "unless only failed pods are replaced": (
-        indexed(1, podReplacementPolicy="Failed"), "j-:run j-:delete +60", "terminating=1"),
+        indexed(1, podReplacementPolicy="Failed"),
+        "j-:run j-:delete +60",
+        "terminating=1",
+    ),
     "then the replacement comes after the end": (
-        indexed(1, podReplacementPolicy="Failed"), "j-:run j-:delete +60 reap +10", "active=1 failed=1"),
+        indexed(1, podReplacementPolicy="Failed"),
+        "j-:run j-:delete +60 reap +10",
+        "active=1 failed=1",
+    ),
     "a deadline fails the job": (
-        indexed(2, activeDeadlineSeconds=30), "j-:run +30 reap", "failed=2 FailureTarget DeadlineExceeded"),
+        indexed(2, activeDeadlineSeconds=30),
+        "j-:run +30 reap",
+        "failed=2 FailureTarget DeadlineExceeded",
+    ),
     "named indexes are enough": (
-        indexed(3, successPolicy=FIRST_AND_LAST), "j-:run j-0:exit j-2:exit",
-        "succeeded=2 terminating=1 completedIndexes=0,2 SuccessCriteriaMet"),
+        indexed(3, successPolicy=FIRST_AND_LAST),
+        "j-:run j-0:exit j-2:exit",
+        "succeeded=2 terminating=1 completedIndexes=0,2 SuccessCriteriaMet",
+    ),
     "and those left over are never counted": (
-        indexed(3, successPolicy=FIRST_AND_LAST), "j-:run j-0:exit j-2:exit reap",
-        "succeeded=2 completedIndexes=0,2 SuccessCriteriaMet SuccessPolicy"),
+        indexed(3, successPolicy=FIRST_AND_LAST),
+        "j-:run j-0:exit j-2:exit reap",
+        "succeeded=2 completedIndexes=0,2 SuccessCriteriaMet SuccessPolicy",
+    ),
     "any one may be enough": (
-        indexed(3, successPolicy=ANY_ONE), "j-1:exit", "succeeded=1 completedIndexes=1 SuccessCriteriaMet SuccessPolicy"),
-    "an index has a budget of its own": (
-        indexed(2, backoffLimit=99, backoffLimitPerIndex=1), "j-1:exit/1", "active=1"),
+        indexed(3, successPolicy=ANY_ONE),
+        "j-1:exit",
+        "succeeded=1 completedIndexes=1 SuccessCriteriaMet SuccessPolicy",
+    ),
+    "an index has a budget of its own": (indexed(2, backoffLimit=99, backoffLimitPerIndex=1), "j-1:exit/1", "active=1"),
     "whose failure counts when the replacement is there": (
-        indexed(2, backoffLimit=99, backoffLimitPerIndex=1), "j-1:exit/1 +10", "active=2 failed=1"),
+        indexed(2, backoffLimit=99, backoffLimitPerIndex=1),
+        "j-1:exit/1 +10",
+        "active=2 failed=1",
+    ),
     "an index that spent its budget has failed": (
-        indexed(2, backoffLimit=99, backoffLimitPerIndex=1), "j-1:exit/1 +10 j-1:exit/1 +60",
-        "active=1 failed=2 failedIndexes=1"),
+        indexed(2, backoffLimit=99, backoffLimitPerIndex=1),
+        "j-1:exit/1 +10 j-1:exit/1 +60",
+        "active=1 failed=2 failedIndexes=1",
+    ),
     "failed indexes fail the job when all are decided": (
-        indexed(2, backoffLimit=99, backoffLimitPerIndex=0), "j-1:exit/1 j-0:exit",
-        "succeeded=1 failed=1 completedIndexes=0 failedIndexes=1 FailureTarget FailedIndexes"),
+        indexed(2, backoffLimit=99, backoffLimitPerIndex=0),
+        "j-1:exit/1 j-0:exit",
+        "succeeded=1 failed=1 completedIndexes=0 failedIndexes=1 FailureTarget FailedIndexes",
+    ),
     "too many failed indexes fail it earlier": (
-        indexed(3, backoffLimit=99, backoffLimitPerIndex=0, maxFailedIndexes=1), "j-0:exit/1 j-1:exit/1",
-        "failed=3 failedIndexes=0,1 FailureTarget MaxFailedIndexesExceeded"),
+        indexed(3, backoffLimit=99, backoffLimitPerIndex=0, maxFailedIndexes=1),
+        "j-0:exit/1 j-1:exit/1",
+        "failed=3 failedIndexes=0,1 FailureTarget MaxFailedIndexesExceeded",
+    ),
     "a policy may fail an index at once": (
-        indexed(2, backoffLimit=99, backoffLimitPerIndex=5, podFailurePolicy=FAIL_INDEX_9, podReplacementPolicy="Failed"),
-        "j-0:exit/9", "active=1 failed=1 failedIndexes=0"),
+        indexed(
+            2, backoffLimit=99, backoffLimitPerIndex=5, podFailurePolicy=FAIL_INDEX_9, podReplacementPolicy="Failed"
+        ),
+        "j-0:exit/9",
+        "active=1 failed=1 failedIndexes=0",
+    ),
     "a suspended job has no pods": (indexed(2, suspend=True), "", "Suspended"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("document", "script", "want"), CASES.values(), ids=CASES)

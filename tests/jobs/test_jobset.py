@@ -5,13 +5,22 @@ import pytest
 from allaboard.api import kinds
 from allaboard.api.documents import Key
 from allaboard.api.meta import labels_of, name_of
+
 from .world import World, jobset, told_set
 
 ONCE, NEVER = {"maxRestarts": 1}, {"maxRestarts": 0}
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
 STOP = {"maxRestarts": 5, "rules": [{"name": "stop", "action": "FailJobSet", "targetReplicatedJobs": ["a"]}]}
-FREE = {"maxRestarts": 0, "rules": [{"name": "free", "action": "RestartJobSetAndIgnoreMaxRestarts",
-                                      "onJobFailureMessagePatterns": ["backoff.limit"]}]}  # fmt: skip
+FREE = {
+    "maxRestarts": 0,
+    "rules": [
+        {
+            "name": "free",
+            "action": "RestartJobSetAndIgnoreMaxRestarts",
+            "onJobFailureMessagePatterns": ["backoff.limit"],
+        }
+    ],
+}
 BLOCKING = {"maxRestarts": 1, "restartStrategy": "BlockingRecreate"}
 ANY_A = {"operator": "Any", "targetReplicatedJobs": ["a"]}
 
@@ -20,40 +29,88 @@ CASES = {
     "a job is ready when all its pods are": (jobset("a:2x2"), "js-a-0-0:run js-a-1:run", "a:a2r1s0f0z0 restarts=0"),
     "all succeed": (jobset("a:2 b:1"), "js-:exit", "a:a0r0s2f0z0 b:a0r0s1f0z0 restarts=0 Completed=AllJobsCompleted"),
     "one of the chosen is enough": (
-        jobset("a:2 b:1", successPolicy=ANY_A), "js-a-0:exit", "a:a0r0s1f0z0 b:a0r0s0f0z0 restarts=0 Completed=AllJobsCompleted"),
-    "without a policy a failure is final": (jobset("a:2"), "js-a-0:exit/1", "a:a0r0s0f1z0 restarts=0 Failed=FailedJobs"),
+        jobset("a:2 b:1", successPolicy=ANY_A),
+        "js-a-0:exit",
+        "a:a0r0s1f0z0 b:a0r0s0f0z0 restarts=0 Completed=AllJobsCompleted",
+    ),
+    "without a policy a failure is final": (
+        jobset("a:2"),
+        "js-a-0:exit/1",
+        "a:a0r0s0f1z0 restarts=0 Failed=FailedJobs",
+    ),
     "a set starts again": (
-        jobset("a:2", failurePolicy=ONCE), "js-a-0:exit/1", "a:a2r0s0f0z0 restarts=1 RestartingJobSet=DefaultFailurePolicy"),
+        jobset("a:2", failurePolicy=ONCE),
+        "js-a-0:exit/1",
+        "a:a2r0s0f0z0 restarts=1 RestartingJobSet=DefaultFailurePolicy",
+    ),
     "a name is free when its last pod is gone": (
-        jobset("a:2", failurePolicy=ONCE), "js-:run js-a-0:exit/1", "a:a1r0s0f0z0 restarts=1 RestartingJobSet=DefaultFailurePolicy"),
+        jobset("a:2", failurePolicy=ONCE),
+        "js-:run js-a-0:exit/1",
+        "a:a1r0s0f0z0 restarts=1 RestartingJobSet=DefaultFailurePolicy",
+    ),
     "blocking recreation waits for all of them": (
-        jobset("a:2", failurePolicy=BLOCKING), "js-:run js-a-0:exit/1", "a:a0r0s0f0z0 restarts=1 RestartingJobSet=DefaultFailurePolicy"),
+        jobset("a:2", failurePolicy=BLOCKING),
+        "js-:run js-a-0:exit/1",
+        "a:a0r0s0f0z0 restarts=1 RestartingJobSet=DefaultFailurePolicy",
+    ),
     "and then makes all anew": (
-        jobset("a:2", failurePolicy=BLOCKING), "js-:run js-a-0:exit/1 reap", "a:a2r0s0f0z0 restarts=1 RestartingJobSet=DefaultFailurePolicy"),
+        jobset("a:2", failurePolicy=BLOCKING),
+        "js-:run js-a-0:exit/1 reap",
+        "a:a2r0s0f0z0 restarts=1 RestartingJobSet=DefaultFailurePolicy",
+    ),
     "a restart is over when all are ready": (
-        jobset("a:2", failurePolicy=ONCE), "js-:run js-a-0:exit/1 reap js-:run", "a:a2r2s0f0z0 restarts=1"),
+        jobset("a:2", failurePolicy=ONCE),
+        "js-:run js-a-0:exit/1 reap js-:run",
+        "a:a2r2s0f0z0 restarts=1",
+    ),
     "the second failure is one too many": (
-        jobset("a:1", failurePolicy=ONCE), "js-:exit/1 js-:exit/1", "a:a0r0s0f1z0 restarts=1 Failed=ReachedMaxRestarts"),
-    "no restarts allowed": (jobset("a:1", failurePolicy=NEVER), "js-:exit/1", "a:a0r0s0f1z0 restarts=0 Failed=ReachedMaxRestarts"),
+        jobset("a:1", failurePolicy=ONCE),
+        "js-:exit/1 js-:exit/1",
+        "a:a0r0s0f1z0 restarts=1 Failed=ReachedMaxRestarts",
+    ),
+    "no restarts allowed": (
+        jobset("a:1", failurePolicy=NEVER),
+        "js-:exit/1",
+        "a:a0r0s0f1z0 restarts=0 Failed=ReachedMaxRestarts",
+    ),
     "a rule may end it at once": (
-        jobset("a:1 b:1", failurePolicy=STOP), "js-a:exit/1",
-        "a:a0r0s0f1z0 b:a0r0s0f0z0 restarts=0 Failed=FailJobSetFailurePolicyAction"),
+        jobset("a:1 b:1", failurePolicy=STOP),
+        "js-a:exit/1",
+        "a:a0r0s0f1z0 b:a0r0s0f0z0 restarts=0 Failed=FailJobSetFailurePolicyAction",
+    ),
     "or does not fit": (
-        jobset("a:1 b:1", failurePolicy=STOP), "js-b:exit/1",
-        "a:a1r0s0f0z0 b:a1r0s0f0z0 restarts=1 RestartingJobSet=DefaultFailurePolicy"),
+        jobset("a:1 b:1", failurePolicy=STOP),
+        "js-b:exit/1",
+        "a:a1r0s0f0z0 b:a1r0s0f0z0 restarts=1 RestartingJobSet=DefaultFailurePolicy",
+    ),
     "a free restart does not count": (
-        jobset("a:1", failurePolicy=FREE), "js-:exit/1 js-:exit/1", "a:a1r0s0f0z0 restarts=2 RestartingJobSet=FailurePolicy_free"),
+        jobset("a:1", failurePolicy=FREE),
+        "js-:exit/1 js-:exit/1",
+        "a:a1r0s0f0z0 restarts=2 RestartingJobSet=FailurePolicy_free",
+    ),
     "who depends on ready waits for it": (jobset("a:1 b:1<a"), "", "a:a1r0s0f0z0 b:a0r0s0f0z0 restarts=0"),
     "and starts then": (jobset("a:1 b:1<a"), "js-a:run", "a:a1r1s0f0z0 b:a1r0s0f0z0 restarts=0"),
-    "who depends on completion waits longer": (jobset("a:1 b:1<<a"), "js-a:run", "a:a1r1s0f0z0 b:a0r0s0f0z0 restarts=0"),
+    "who depends on completion waits longer": (
+        jobset("a:1 b:1<<a"),
+        "js-a:run",
+        "a:a1r1s0f0z0 b:a0r0s0f0z0 restarts=0",
+    ),
     "in order, one after the other": (
-        jobset("a:1 b:1", startupPolicy=IN_ORDER), "",
-        "a:a1r0s0f0z0 b:a0r0s0f0z0 restarts=0 StartupPolicyInProgress=InOrderStartupPolicyInProgress"),
+        jobset("a:1 b:1", startupPolicy=IN_ORDER),
+        "",
+        "a:a1r0s0f0z0 b:a0r0s0f0z0 restarts=0 StartupPolicyInProgress=InOrderStartupPolicyInProgress",
+    ),
     "until the last is ready": (
-        jobset("a:1 b:1", startupPolicy=IN_ORDER), "js-a:run js-b:run",
-        "a:a1r1s0f0z0 b:a1r1s0f0z0 restarts=0 StartupPolicyCompleted=InOrderStartupPolicyCompleted"),
-    "a suspended set has sleeping jobs": (jobset("a:2", suspend=True), "", "a:a0r0s0f0z2 restarts=0 Suspended=SuspendedJobs"),
-}  # fmt: skip
+        jobset("a:1 b:1", startupPolicy=IN_ORDER),
+        "js-a:run js-b:run",
+        "a:a1r1s0f0z0 b:a1r1s0f0z0 restarts=0 StartupPolicyCompleted=InOrderStartupPolicyCompleted",
+    ),
+    "a suspended set has sleeping jobs": (
+        jobset("a:2", suspend=True),
+        "",
+        "a:a0r0s0f0z2 restarts=0 Suspended=SuspendedJobs",
+    ),
+}
 
 
 @pytest.mark.parametrize(("document", "script", "want"), CASES.values(), ids=CASES)
@@ -70,7 +127,13 @@ def test_children_carry_their_place_in_the_set():
     assert marks["job-global-index"] == "2"
     assert marks["global-replicas"] == "3"
     assert job["spec"]["template"]["spec"]["subdomain"] == "js"
-    assert [pod["spec"]["hostname"] for pod in world.pods()] == ["js-a-0-0", "js-b-0-0", "js-b-0-1", "js-b-1-0", "js-b-1-1"]
+    assert [pod["spec"]["hostname"] for pod in world.pods()] == [
+        "js-a-0-0",
+        "js-b-0-0",
+        "js-b-0-1",
+        "js-b-1-0",
+        "js-b-1-1",
+    ]
 
 
 def test_suspending_and_resuming_takes_over_the_changed_template():
@@ -116,10 +179,14 @@ def test_an_elastic_set_resizes_its_jobs():
 
 def test_a_lost_service_is_made_again_and_claims_follow_their_policy():
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
-    policies = [{"templates": [claim]}, {"templates": [{**claim, "metadata": {"name": "kept"}}],
-                                         "retentionPolicy": {"whenDeleted": "Retain"}}]  # fmt: skip
+    policies = [
+        {"templates": [claim]},
+        {"templates": [{**claim, "metadata": {"name": "kept"}}], "retentionPolicy": {"whenDeleted": "Retain"}},
+    ]
     world = World().add(kinds.JOB_SET, jobset("a:1", volumeClaimPolicies=policies)).settle()
-    owned = {key.name: bool(claim["metadata"].get("ownerReferences")) for key, claim in world.kinds[kinds.CLAIM].items()}
+    owned = {
+        key.name: bool(claim["metadata"].get("ownerReferences")) for key, claim in world.kinds[kinds.CLAIM].items()
+    }
     assert owned == {"data-js": True, "kept-js": False}
     world.delete(kinds.SERVICE, Key("ns", "js"))
     assert Key("ns", "js") in world.settle().kinds[kinds.SERVICE]

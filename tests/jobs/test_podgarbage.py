@@ -13,7 +13,11 @@ def pod(text):
     """`a@n1` runs on n1; `b@` has no node; `!` is leaving, `.` is over."""
     name, _, node = text.rstrip("!.").partition("@")
     metadata = {"name": name, "namespace": "ns", "uid": name, **({"deletionTimestamp": "t"} if "!" in text else {})}
-    return {"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": {"phase": "Succeeded" if "." in text else "Running"}}
+    return {
+        "metadata": metadata,
+        "spec": {"nodeName": node} if node else {},
+        "status": {"phase": "Succeeded" if "." in text else "Running"},
+    }
 
 
 CASES = {

@@ -2,6 +2,7 @@
 
 from allaboard.api import kinds
 from allaboard.jobs.witness import told
+
 from .world import World, indexed, jobset
 
 
@@ -13,7 +14,11 @@ def test_a_job_remembers_its_failures_in_order():
 
 def test_containers_that_start_again_are_remembered_too():
     world = World().add(kinds.JOB, indexed(1, backoffLimit=9, restart="OnFailure")).settle()
-    ended = {"name": "main", "restartCount": 1, "lastState": {"terminated": {"exitCode": 7, "finishedAt": "t", "message": "no\n"}}}
+    ended = {
+        "name": "main",
+        "restartCount": 1,
+        "lastState": {"terminated": {"exitCode": 7, "finishedAt": "t", "message": "no\n"}},
+    }
     world.edit(kinds.POD, "j-0-00001", "status", value={"phase": "Running", "containerStatuses": [ended]}).settle()
     assert [(entry["exitCode"], entry["message"]) for entry in told(world.job())] == [(7, "no")]
 

@@ -66,7 +66,7 @@ class World:
         return [d for d in found if (controller_of(d) or {"uid": ""})["uid"] == uid]
 
     async def list(self, kind, select=None):
-        return [d for _, d in sorted(self.kinds[kind].items()) if not select or d["metadata"]["namespace"] == select.namespace]
+        return [d for k, d in sorted(self.kinds[kind].items()) if not select or k.namespace == select.namespace]
 
     # -- what a server does
 
@@ -158,7 +158,8 @@ class World:
             return
         if propagation == "Foreground":
             self.change(kind, key, lambda d: d["metadata"].setdefault("finalizers", []).append("foregroundDeletion"))
-        scheduled = document.get("spec", {}).get("nodeName") and document["status"]["phase"] not in ("Succeeded", "Failed")
+        works = document.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        scheduled = document.get("spec", {}).get("nodeName") and works
         seconds = (grace if grace is not None else 30) if kind is kinds.POD and scheduled else 0
 
         def leave(d):
@@ -171,9 +172,9 @@ class World:
     def _collect(self, kind, key):
         """Remove what is leaving and held by nothing."""
         metadata = self.kinds[kind][key]["metadata"]
-        if metadata.get("deletionTimestamp") and not metadata.get("finalizers"):
-            if not metadata.get("deletionGracePeriodSeconds"):
-                del self.kinds[kind][key]
+        held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
+        if metadata.get("deletionTimestamp") and not held:
+            del self.kinds[kind][key]
 
     def collect_garbage(self):
         """Children of what is gone, and of what goes in the foreground."""
@@ -192,7 +193,8 @@ class World:
             for key, document in list(self.kinds[kind].items()):
                 finalizers = document["metadata"].get("finalizers", [])
                 uid = document["metadata"]["uid"]
-                if "foregroundDeletion" in finalizers and not any((controller_of(d) or {}).get("uid") == uid for d in self._all()):
+                children = [d for d in self._all() if (controller_of(d) or {}).get("uid") == uid]
+                if "foregroundDeletion" in finalizers and not children:
                     self.change(kind, key, lambda d: d["metadata"].update(finalizers=[]))
 
     def _all(self):
@@ -232,7 +234,8 @@ class World:
         raise AssertionError("the controllers do not come to rest")
 
     def _turn(self, controller):
-        keys = {key for watch in controller.watches for d in list(self.kinds[watch.kind].values()) for key in watch.keys(d)}
+        watched = [(watch, d) for watch in controller.watches for d in self.kinds[watch.kind].values()]
+        keys = {key for watch, d in watched for key in watch.keys(d)}
         for key in sorted(keys):
             plan = finished(controller.reconcile(key))
             if plan.again:
@@ -276,18 +279,34 @@ class World:
     def jobset(self, name="js"):
         return self.kinds[kinds.JOB_SET].get(Key("ns", name))
 
+    def _container(self, key):
+        containers = self.kinds[kinds.POD][key]["spec"]["containers"]
+        return containers[0]["name"] if containers else "main"
+
     def run_pod(self, key, ready=True, restarts=0):
-        row = {"name": "main", "restartCount": restarts, "state": {"running": {}}}
+        row = {"name": self._container(key), "restartCount": restarts, "state": {"running": {}}}
         condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": stamp(self.time)}
-        self.change(kinds.POD, key, lambda d: (d["spec"].update(nodeName="n"), d["status"].update(
-            phase="Running", containerStatuses=[row], conditions=[condition])))
+        self.change(
+            kinds.POD,
+            key,
+            lambda d: (
+                d["spec"].update(nodeName="n"),
+                d["status"].update(phase="Running", containerStatuses=[row], conditions=[condition]),
+            ),
+        )
 
     def end_pod(self, key, code=0):
         ended = {"exitCode": code, "finishedAt": stamp(self.time)}
-        row = {"name": "main", "restartCount": 0, "state": {"terminated": ended}}
+        row = {"name": self._container(key), "restartCount": 0, "state": {"terminated": ended}}
         phase = "Failed" if code else "Succeeded"
-        self.change(kinds.POD, key, lambda d: (d["spec"].update(nodeName="n"), d["status"].update(
-            phase=phase, containerStatuses=[row], conditions=[])))
+        self.change(
+            kinds.POD,
+            key,
+            lambda d: (
+                d["spec"].update(nodeName="n"),
+                d["status"].update(phase=phase, containerStatuses=[row], conditions=[]),
+            ),
+        )
 
     def reap(self):
         """The kubelet ends every pod that was asked to leave."""
@@ -335,8 +354,14 @@ def indexed(count, **spec):
 
 def jobset(entries, **spec):
     """`a:2x3` is an entry a of 2 Jobs with 3 pods each; `b:1x1<a` depends on a being ready, `<<` on its completion."""
-    return {"metadata": {"name": "js"}, "spec": {"network": {"enableDNSHostnames": True},
-                                                 "replicatedJobs": [_entry(e) for e in entries.split()], **spec}}
+    return {
+        "metadata": {"name": "js"},
+        "spec": {
+            "network": {"enableDNSHostnames": True},
+            "replicatedJobs": [_entry(e) for e in entries.split()],
+            **spec,
+        },
+    }
 
 
 def _entry(text):
@@ -351,17 +376,25 @@ def _entry(text):
     return entry
 
 
+COUNTS = ("active", "ready", "succeeded", "failed", "terminating", "completedIndexes", "failedIndexes")
+
+
 def told(status):
     """A Job's status as one line."""
-    words = [f"{key}={status[key]}" for key in ("active", "ready", "succeeded", "failed", "terminating",
-                                                 "completedIndexes", "failedIndexes") if status.get(key)]
-    words += [c["reason"] if c["type"] in ("Failed", "Complete") else c["type"] + ("" if c["status"] == "True" else "=False")
-              for c in status.get("conditions", ())]
-    return " ".join(words)
+    words = [f"{key}={status[key]}" for key in COUNTS if status.get(key)]
+    return " ".join([*words, *map(_said, status.get("conditions", ()))])
+
+
+def _said(condition):
+    if condition["type"] in ("Failed", "Complete"):
+        return condition["reason"]
+    return condition["type"] + ("" if condition["status"] == "True" else "=False")
 
 
 def told_set(status):
-    rows = [f"{r['name']}:a{r['active']}r{r['ready']}s{r['succeeded']}f{r['failed']}z{r['suspended']}"
-            for r in status.get("replicatedJobsStatus", ())]
+    rows = [
+        f"{r['name']}:a{r['active']}r{r['ready']}s{r['succeeded']}f{r['failed']}z{r['suspended']}"
+        for r in status.get("replicatedJobsStatus", ())
+    ]
     conditions = [f"{c['type']}={c['reason']}" for c in status.get("conditions", ()) if c["status"] == "True"]
     return " ".join([*rows, f"restarts={status.get('restarts')}", *conditions])

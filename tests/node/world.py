@@ -5,6 +5,9 @@ import contextlib
 import itertools
 import sys
 import uuid
+from datetime import timedelta
+
+import pytest
 
 from allaboard.api.documents import Key
 from allaboard.api.errors import Conflict, NotFound
@@ -13,6 +16,7 @@ from allaboard.api.meta import key_of, revision_of
 from allaboard.api.selectors import parse_fields
 from allaboard.kube.client import EVERYTHING, Change, Listing
 from allaboard.kube.clock import SystemClock
+from allaboard.node import levels
 from allaboard.node.agent import Agent
 from allaboard.node.config import Config
 from allaboard.node.facts import Patience
@@ -111,12 +115,22 @@ class Api:
         return [d["message"] for (k, _), d in self.documents.items() if k.kind == "Event" and d["reason"] == reason]
 
 
-QUICK = Patience()
+def _levels():
+    """What this machine can do: its best level, the one without a network of its own, and plain processes."""
+    best = levels.probe().level
+    without = [pytest.param("C", id="C")] if best in "ABC" else []
+    return ([best] if best in "AB" else []) + without + ["D"]
+
+
+LEVELS = _levels()
+QUICK = Patience(timedelta(milliseconds=50), timedelta(milliseconds=200), timedelta(seconds=5))
 
 
 def config(state, **more):
     me = Profile("python", images=("*",), python=sys.executable)
-    return Config(**{"state": state, "nodes": ("n1",), "default_profile": me, "profiles": (me,), **more})
+    return Config(
+        **{"state": state, "nodes": ("n1",), "default_profile": me, "profiles": (me,), "patience": QUICK, **more}
+    )
 
 
 @contextlib.asynccontextmanager

@@ -7,13 +7,15 @@ import re
 import click
 
 from allaboard.api.documents import replace
-from allaboard.api.errors import ApiError, BadRequest, Conflict, Invalid
+from allaboard.api.errors import ApiError, Conflict, Invalid
 from allaboard.api.meta import name_of, namespace_of, revision_of
 from allaboard.cli import load, manifests, session, words
 from allaboard.cli.manifests import Manifest
 from allaboard.cli.session import Session
 
 MANAGER = "aboard"
+# How the server names a field it does not know: on an ordinary write, and on an apply.
+UNKNOWN = re.compile(r'unknown field "([^"]+)"|\.([\w.\[\]-]+): field not declared in schema')
 
 
 @click.command("apply", help="Create or change what files describe (a file, a folder, or - for standard input).")
@@ -51,8 +53,9 @@ async def apply_one(open_session: Session, manifest: Manifest, *, force: bool = 
 
 def explained(error: ApiError, manifest: Manifest) -> ApiError:
     """A refusal with the place in the file and, for a misspelt field, the nearest right name."""
-    unknown = re.findall(r'unknown field "([^"]+)"', error.message)
-    if isinstance(error, BadRequest) and unknown:
+    unknown = UNKNOWN.findall(error.message)
+    if unknown:
+        unknown = [strict or undeclared for strict, undeclared in unknown]
         nearest = load("allaboard.main").nearest_field  # the schemas of every kind: only when something is misspelt
         lines = [f'{manifest.where(f)}: unknown field "{f}"{nearest(manifest.document, f)}' for f in unknown]
         return Invalid("\n       ".join(lines))

@@ -11,6 +11,7 @@ import yaml
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import BadRequest, UnsupportedMedia
+from allaboard.cluster import wire
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 _SPACED = re.compile(rb'"[ \t\r\n]+:')
@@ -126,6 +127,8 @@ def read(data: bytes, content_type: str, kind: str) -> tuple[Document, list[str]
         elif media in (YAML, "application/yml"):
             value, twice = read_yaml(data)
             twice = yaml_complaint(twice) if twice and twice[0].startswith("line") else twice
+        elif media == PROTOBUF:
+            return read_protobuf(data, kind), []
         else:
             raise UnsupportedMedia(
                 "the body of the request was in an unknown format - accepted media types include: "
@@ -138,6 +141,14 @@ def read(data: bytes, content_type: str, kind: str) -> tuple[Document, list[str]
     if not isinstance(value, dict):
         raise BadRequest(_not_an_object(value, kind, data))
     return value, twice
+
+
+def read_protobuf(data: bytes, kind: str) -> Document:
+    try:
+        return wire.read(data)
+    except (wire.Malformed, RecursionError) as fault:
+        what = f"the object provided is unrecognized (must be of type {kind})"
+        raise BadRequest(f"{what}: {fault} ({data[:100].hex()})") from fault
 
 
 def _hex(data: bytes) -> str:

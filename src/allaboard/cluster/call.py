@@ -39,6 +39,15 @@ def asked(call: Call, wanted: WriteOptions) -> Ask:
     return Ask(call.user, manager, wanted.dry_run, wanted.validation, wanted.force)
 
 
+def read_body(call: Call, place: Place) -> tuple[Document, list[str]]:
+    """The document in the body; custom kinds have no protobuf form."""
+    if place.rules.custom and call.content_type.startswith(body.PROTOBUF):
+        accepted = f"{body.JSON}, {body.YAML}"
+        what = "the body of the request was in an unknown format - accepted media types include: "
+        raise UnsupportedMedia(what + accepted)
+    return body.read(call.data, call.content_type, place.rules.kind.kind)
+
+
 def read_delete_options(call: Call) -> Document:
     document, _ = body.read(call.data, call.content_type, "DeleteOptions")
     version, kind = document.get("apiVersion", ""), document.get("kind", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import BadRequest
-from allaboard.cluster import body, options, refusals
+from allaboard.cluster import options, refusals
 from allaboard.cluster.answers import Answer, Shaper, negotiate, written
 from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.call import (
@@ -13,6 +13,7 @@ from allaboard.cluster.call import (
     asked,
     check_patch_type,
     read_apply,
+    read_body,
     read_delete_options,
     read_patch,
     warned,
@@ -93,14 +94,14 @@ class Dispatcher:
     async def _create(self, call: Call, place: Place) -> Answer:
         shaper = self.shaper(call, place)
         ask = asked(call, options.read_write("CreateOptions", call.query))
-        document, twice = body.read(call.data, call.content_type, place.rules.kind.kind)
+        document, twice = read_body(call, place)
         item = await create(self.cluster, place, document, ask, twice)
         return warned(shaper.one(item, 201), ask)
 
     async def _update(self, call: Call, place: Place) -> Answer:
         shaper = self.shaper(call, place)
         ask = asked(call, options.read_write("UpdateOptions", call.query))
-        document, twice = body.read(call.data, call.content_type, place.rules.kind.kind)
+        document, twice = read_body(call, place)
         item = await update(self.cluster, place, document, ask, twice)
         return warned(shaper.one(item), ask)
 

@@ -15,8 +15,14 @@ from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.ownership import track
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.tokens import BIND_KINDS, ISSUER, Claim, Tokens
+from allaboard.merge import apply as merging
+from allaboard.merge.apply import Actor
+from allaboard.schema import builtin
+from allaboard.schema.structure import Structure
 
 HOUR = 3600
+TOKEN_VERSION = "authentication.k8s.io/v1"
+TOKEN_REQUEST = Structure({"$ref": builtin.type_of(TOKEN_VERSION, "TokenRequest")})
 SHORTEST, LONGEST = 600, 1 << 32
 
 
@@ -76,7 +82,8 @@ class Reviews:
             raise refusals.not_found(place.rules.kind, place.key.name)
         if self.tokens.signer is None:
             raise BadRequest("this server signs no service account tokens; give it a signing key")
-        spec = dict(document.get("spec") or {})
+        asked = TOKEN_REQUEST.admit({**document, "metadata": {}}).document.get("spec") or {}
+        spec = dict(asked)
         spec["audiences"] = spec.get("audiences") or [self.tokens.signer.issuer]
         seconds = spec["expirationSeconds"] = spec.get("expirationSeconds") or HOUR
         spec.setdefault("boundObjectRef", None)
@@ -88,9 +95,11 @@ class Reviews:
         )
         metadata = {name: account["metadata"][name] for name in ("name", "namespace", "uid")}
         metadata["creationTimestamp"] = stamp(now)
+        actor = Actor(ask.manager, TOKEN_VERSION, stamp(now), "token")
+        stated = {"kind": "TokenRequest", "apiVersion": TOKEN_VERSION, "metadata": metadata, "spec": asked}
+        answer = merging.track(None, stated, TOKEN_REQUEST, actor)
         status = {"token": token, "expirationTimestamp": stamp(now + timedelta(seconds=seconds))}
-        answer = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": metadata, "spec": spec}
-        return {**answer, "status": status}
+        return {**answer, "spec": spec, "status": status}
 
     def _bound(self, reference: Document | None, namespace: str) -> Document | None:
         if reference is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import logging
 import zlib
@@ -14,14 +15,14 @@ from urllib.parse import parse_qs, unquote
 import uvicorn
 
 from allaboard.api.documents import Key
-from allaboard.api.errors import ApiError, BadRequest, Internal, TooLarge, Unauthorized
+from allaboard.api.errors import ApiError, BadRequest, Internal, TooLarge, Unauthorized, Unavailable
 from allaboard.cluster import options, refusals, routes
 from allaboard.cluster.access import Allow, Attributes, Rbac, User, forbidden
 from allaboard.cluster.answers import TEXT, Answer, refused
 from allaboard.cluster.ask import Place
 from allaboard.cluster.call import APPLY, Call
 from allaboard.cluster.dispatch import Dispatcher
-from allaboard.cluster.nodes import Nodes
+from allaboard.cluster.nodes import Nodes, Socket, Way, way_to_process
 from allaboard.cluster.pages import Pages
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.reviews import Reviews
@@ -74,8 +75,36 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
         elif scope["type"] == "lifespan":
             await _lifespan(receive, send)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Exec, attach and port-forward: the client's socket is connected with the node's."""
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        protocols = list(scope.get("subprotocols") or ())
+        await receive()  # websocket.connect
+        try:
+            way = self._way(scope, headers, protocols)
+            if self.doors.nodes is None:
+                raise Unavailable("this server has no way to reach nodes")
+            offered = [protocol for protocol in protocols if not protocol.startswith(TOKEN_PROTOCOL)]
+            await self.doors.nodes.relay(way.node, way.target, Socket(offered, receive, send))
+        except ApiError as error:
+            await _reject(refused(error), scope, send)
+
+    def _way(self, scope: Scope, headers: dict[str, str], protocols: list[str]) -> Way:
+        token = next((p.removeprefix(TOKEN_PROTOCOL) for p in protocols if p.startswith(TOKEN_PROTOCOL)), "")
+        if token and "authorization" not in headers:
+            headers["authorization"] = f"Bearer {_decoded(token)}"
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        parts = routes.parse(unquote(scope["path"]))
+        user = self._user(headers)
+        if parts is None or parts.subresource not in ("exec", "attach", "portforward"):
+            raise refusals.no_resource()
+        self._authorize(user, Attributes("get", "", parts.plural, parts.subresource, parts.namespace, parts.name))
+        return way_to_process(self.cluster, routes.place(self.cluster.registry, parts, "GET"), query)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -159,6 +188,27 @@ def attributes_of(method: str, path: routes.Path, query: Mapping[str, list[str]]
     elif verb == "delete" and not path.name:
         verb = "deletecollection"
     return Attributes(verb, path.group, path.plural, path.subresource, path.namespace, path.name)
+
+
+# Browsers cannot send headers with a WebSocket: the token comes as a protocol.
+TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."
+
+
+def _decoded(text: str) -> str:
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
+    except ValueError:
+        raise Unauthorized("Unauthorized") from None
+
+
+async def _reject(answer: Answer, scope: Scope, send: Send) -> None:
+    """Refuse a WebSocket with an answer, where the server can; else by closing it."""
+    if "websocket.http.response" not in (scope.get("extensions") or {}):
+        await send({"type": "websocket.close", "code": 1008, "reason": answer.body.decode()[:120]})
+        return
+    head = [(b"content-type", answer.type.encode())]
+    await send({"type": "websocket.http.response.start", "status": answer.code, "headers": head})
+    await send({"type": "websocket.http.response.body", "body": answer.body})
 
 
 class ClientGone(Exception):

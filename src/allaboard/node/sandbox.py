@@ -53,7 +53,6 @@ class Homes:
 
     def __init__(self) -> None:
         self.descriptors = {kind: os.open(f"/proc/self/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in KINDS}
-        self.pid = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC)
 
     def back(self, kinds: frozenset[str]) -> None:
         for kind in kinds:
@@ -129,9 +128,8 @@ def host_tree() -> list[tuple[str, str]]:
 
 
 def build_root(spec: Document, tree: list[tuple[str, str]], *, rootless: bool) -> None:
-    """Leave the host's file tree for the container's own; called by its init, first process of its PID namespace."""
+    """Leave the host's file tree for the container's own; called by its init, alone in its new namespaces."""
     stage = spec["stage"]
-    syscalls.unshare(syscalls.NEWNS)
     mount("none", "/", "", MS_REC | MS_PRIVATE)
     mount("tmpfs", stage, "tmpfs", MS_NODEV, f"mode=0755,size={spec.get('rootSize') or '50%'}")
     root = f"{stage}/root"
@@ -171,7 +169,15 @@ def _show(stage: str, name: str, spec: Document, *, rootless: bool) -> None:
     except OSError:
         # Directories with mounts of an outer namespace inside cannot be overlaid: shown as they are, sealed.
         mount(lower, target, "", MS_BIND | MS_REC)
-        syscalls.remount_read_only(target)
+        for path in _mounts_below(target):
+            syscalls.remount_read_only(path)
+
+
+def _mounts_below(target: str) -> list[str]:
+    """A mount and every mount inside it; sealing the outer one does not seal those."""
+    with open("/proc/self/mountinfo") as file:
+        places = [line.split()[4].replace("\\040", " ") for line in file]
+    return [place for place in places if place == target or place.startswith(target + "/")]
 
 
 def _write_etc(upper: str, files: dict[str, list[str | int]]) -> None:

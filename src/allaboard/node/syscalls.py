@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import signal
 import struct
 
 NEWNS = 0x00020000
@@ -23,6 +24,7 @@ PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS =
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _CAPSET = {"x86_64": 126, "aarch64": 91}
+_CLONE = {"x86_64": 56, "aarch64": 220}
 
 # Upstream: the set container runtimes give by default, without MKNOD (no device controller guards the nodes here).
 CAPABILITIES = {
@@ -36,6 +38,7 @@ CAPABILITIES = {
 }  # fmt: skip
 
 _libc = ctypes.CDLL(None, use_errno=True)
+_held = ctypes.PyDLL(None, use_errno=True)  # keeps the interpreter's lock: the child of a fork must own it
 
 
 def _check(result: int, what: str) -> int:
@@ -43,6 +46,18 @@ def _check(result: int, what: str) -> int:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}: {os.strerror(number)}")
     return result
+
+
+def fork_into(flags: int) -> int:
+    """Fork with new namespaces for the child alone. (Unsharing and coming back is refused to pseudo-root.)
+
+    Only for a process with one thread: what the interpreter does after a fork of its own is done here by hand.
+    """
+    number = _CLONE[platform.machine()]
+    pid = _check(_held.syscall(number, ctypes.c_ulong(flags | signal.SIGCHLD), 0, 0, 0, 0), "clone")
+    if pid == 0:
+        ctypes.pythonapi.PyOS_AfterFork_Child()
+    return pid
 
 
 def unshare(flags: int) -> None:

@@ -330,8 +330,7 @@ class Snapshot:
         members.pop(key, None)
         if not members:
             self.members.pop(name, None)
-            if name.endswith(ALONE) or name not in self.groups:
-                self.state.drop_gang(name)
+            self.state.drop_gang(name)
 
     def _place_stranger(self, key: Key, pod: Document | None) -> bool:
         stranger = self._stranger(pod) if pod is not None else None
@@ -373,12 +372,12 @@ class Snapshot:
 
     def _gang(self, name: str) -> Gang | None:
         keys = [key for key in self.members.get(name, ()) if key in self.pods]
-        if name.endswith(ALONE) and keys:
-            gang = self._lonely(name, self.pods[keys[0]])
-        elif name in self.groups:
-            gang = self._grouped(name, *self.groups[name], [self.pods[key] for key in keys])
-        else:
+        if not keys or not (name.endswith(ALONE) or name in self.groups):
             return None
+        if name.endswith(ALONE):
+            gang = self._lonely(name, self.pods[keys[0]])
+        else:
+            gang = self._grouped(name, *self.groups[name], [self.pods[key] for key in keys])
         tasks = []
         for key in keys:
             if (task := self._task(key, self.pods[key], name)) is not None:

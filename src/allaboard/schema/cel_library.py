@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from allaboard.api import names, quantity
@@ -318,7 +319,7 @@ def find_all(text: str, pattern: str, count: int = -1) -> list[str]:
 
 @cel("list:isSorted() bool")
 def is_sorted(items: list[Any]) -> bool:
-    return all(left <= right for left, right in zip(items, items[1:]))
+    return all(left <= right for left, right in pairwise(items))
 
 
 @cel("list:sum() item")
@@ -581,7 +582,9 @@ NAMED_FORMATS: dict[str, Judge] = {
     "qualifiedName": names.qualified_name,
     "dns1123LabelPrefix": lambda text: names.dns_label(text.removesuffix("-") + ("a" if text.endswith("-") else "")),
     "dns1123SubdomainPrefix": lambda t: names.dns_subdomain(t.removesuffix("-") + ("a" if t.endswith("-") else "")),
-    "dns1035LabelPrefix": lambda text: names.dns_1035_label(text.removesuffix("-") + ("a" if text.endswith("-") else "")),
+    "dns1035LabelPrefix": lambda text: names.dns_1035_label(
+        text.removesuffix("-") + ("a" if text.endswith("-") else "")
+    ),
     "labelValue": names.label_value,
     "uri": _format_rule("uri"),
     "uuid": _format_rule("uuid"),

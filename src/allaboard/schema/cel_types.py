@@ -37,8 +37,23 @@ _SCALARS = {"string": STRING, "boolean": BOOL, "integer": INT, "number": DOUBLE}
 _FORMATS = {"date-time": TIMESTAMP, "date": TIMESTAMP, "datetime": TIMESTAMP, "duration": DURATION, "byte": BYTES}
 _METADATA = Node({"type": "object", "properties": {"name": {"type": "string"}, "generateName": {"type": "string"}}})
 _KEYWORDS = frozenset(
-    "true false null in as break const continue else for function if import let loop package namespace return var void "
-    "while".split()
+    {
+        "true",
+        "false",
+        "null",
+        "in",
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+    }
+    | {"loop", "package", "namespace", "return", "var", "void", "while"}
 )
 
 

@@ -101,7 +101,7 @@ class Network:
         except ValueError:
             raise ValueError(f'network address parse error during conversion from string: "{text}"') from None
         if not re.search(r"/\d+$", text):
-            raise ValueError(f'network address parse error during conversion from string: "{text}": no \'/\'')
+            raise ValueError(f"network address parse error during conversion from string: \"{text}\": no '/'")
         return cls(Address.parse(str(found.ip)), found.network.prefixlen)
 
     @property
@@ -150,7 +150,9 @@ class Semver:
         found = _SEMVER.fullmatch(text)
         if not found or any(not part or re.fullmatch(r"0\d+", part) for part in (found[4] or "x").split(".")):
             raise ValueError(f'Invalid semantic version: "{text}"')
-        return cls((int(found[1]), int(found[2]), int(found[3])), tuple((found[4] or "").split(".")) if found[4] else ())
+        return cls(
+            (int(found[1]), int(found[2]), int(found[3])), tuple((found[4] or "").split(".")) if found[4] else ()
+        )
 
     @classmethod
     def loose(cls, text: str) -> Semver:

@@ -24,7 +24,7 @@ class Node:
 
     __slots__ = (
         "_fields", "_items", "_key_defaults", "_ruled", "_values", "atomic", "builtin", "embedded", "keys", "list_type",
-        "name", "nullable", "open", "patch_key", "patch_strategy", "schema", "shape", "type", "walk",
+        "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "schema", "shape", "type", "walk",
     )  # fmt: skip
 
     def __init__(self, schema: Document, *, name: str = "", built_in: bool = False) -> None:
@@ -52,6 +52,7 @@ class Node:
         self._key_defaults: dict[str, Any] | None = None
         self._ruled: bool | None = None
         self.walk: Any = None
+        self.programs: Any = None
 
     def _shape(self) -> str:
         if self.type == "object" or (not self.type and not _MAP_WORDS.isdisjoint(self.schema)):

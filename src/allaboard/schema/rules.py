@@ -1,12 +1,238 @@
-"""The validation rules (CEL) that stand in a schema, evaluated over a document and its old self."""
+"""The rules (CEL) that stand in a schema: evaluated over a document and its old self, checked in a new schema."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
+from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
-from allaboard.schema.nodes import Node
+from allaboard.schema.cel import CelCompileError, Program, compile_rule
+from allaboard.schema.cel_operators import converter, equality
+from allaboard.schema.cel_scope import DOCUMENT_LIMIT, TOO_COSTLY, Scope
+from allaboard.schema.cel_types import Type, type_of
+from allaboard.schema.cel_values import CelError, Optional
+from allaboard.schema.findings import FORBIDDEN, INVALID, NOWHERE, REQUIRED, MapKey, Path, bracketed, shown
+from allaboard.schema.nodes import LIST, MAP, Node
+
+_OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One compiled rule: its program, the program of its message, and what the schema says about it."""
+
+    facts: Document
+    program: Program
+    message: Program | None
+
+    @property
+    def is_transition(self) -> bool:
+        return "oldSelf" in self.program.reads
+
+    @property
+    def has_optional_old(self) -> bool:
+        return bool(self.facts.get("optionalOldSelf"))
+
+    @property
+    def text(self) -> str:
+        """How the rule is named when it could not be evaluated."""
+        return str(self.facts.get("message") or self.facts["rule"]).strip()
 
 
 def broken_rules(root: Node, document: Any, old: Any) -> list[Cause]:
-    return []
+    """What the rules of a schema say against a document."""
+    judge = _Judge()
+    judge.visit(root, document, old, None)
+    return judge.causes
+
+
+class _Judge:
+    """One evaluation of all rules of a document: the causes found, and the budget left."""
+
+    def __init__(self) -> None:
+        self.causes: list[Cause] = []
+        self.budget = DOCUMENT_LIMIT
+
+    def visit(self, node: Node, value: Any, old: Any, path: Path) -> None:
+        if value is None or self.budget <= 0:
+            return
+        if node.rules:
+            self.judge(node, value, old, path)
+        if node.shape == MAP and isinstance(value, dict):
+            for name, item in value.items():
+                child = node.child(name)
+                if child is not None and child.is_ruled:
+                    step = name if name in node.fields else MapKey(name)
+                    self.visit(child, item, old.get(name) if isinstance(old, dict) else None, (path, step))
+        elif node.shape == LIST and isinstance(value, list) and node.items.is_ruled:
+            for index, item in enumerate(value):
+                self.visit(node.items, item, counterpart(node, item, old), (path, index))
+
+    def judge(self, node: Node, value: Any, old: Any, path: Path) -> None:
+        same = equality(Type("list", None, node), Type("list", None, node)) or (lambda a, b: a == b)
+        unchanged = old is not None and same(value, old)
+        for rule in rules_of(node, root=path is None):
+            if rule.is_transition and old is None and not rule.has_optional_old:
+                continue
+            # What was wrong before and did not change is tolerated, unless the rule is about the change itself.
+            if unchanged and not rule.is_transition:
+                continue
+            self.evaluate(rule, node, value, old, path)
+            if self.budget <= 0:
+                self.causes.append(Cause(INVALID, bracketed(path) or NOWHERE, f"Invalid value: {_OUT_OF_BUDGET}"))
+                return
+
+    def evaluate(self, rule: Rule, node: Node, value: Any, old: Any, path: Path) -> None:
+        scope = _scope(rule, node, value, old)
+        try:
+            holds = rule.program.run(scope)
+        except CelError as problem:
+            words = _failure(str(problem), rule)
+            kind = node.type or "object"
+            self.causes.append(Cause(INVALID, bracketed(path) or NOWHERE, f'Invalid value: "{kind}": {words}'))
+        else:
+            if holds is not True:
+                self.causes.append(_cause(rule, value, path, _message(rule, scope)))
+        self.budget -= scope.cost + 1
+
+
+def _scope(rule: Rule, node: Node, value: Any, old: Any) -> Scope:
+    convert = converter(type_of(node))
+    before = convert(old) if convert and old is not None else old
+    if rule.has_optional_old:
+        before = Optional(before, present=old is not None)
+    return Scope({"self": convert(value) if convert else value, "oldSelf": before})
+
+
+def _failure(problem: str, rule: Rule) -> str:
+    if problem.startswith("no such overload"):
+        words = "call arguments did not match a supported operator, function or macro signature for rule"
+        return f"'{problem}': {words}: {rule.text}"
+    if problem == TOO_COSTLY:
+        words = "no further validation rules will be run due to call cost exceeds limit for rule"
+        return f"'{problem}': {words}: {rule.text}"
+    return f"{problem} evaluating rule: {rule.text}"
+
+
+def _message(rule: Rule, scope: Scope) -> str:
+    """The words for a broken rule: its expression's, else its own, else the rule itself."""
+    if rule.message:
+        try:
+            found = rule.message.run(scope)
+        except CelError:
+            found = ""
+        if isinstance(found, str) and found.strip() and "\n" not in found.strip():
+            return found.strip()
+    return str(rule.facts.get("message") or f"failed rule: {rule.facts['rule']}").strip()
+
+
+def _cause(rule: Rule, value: Any, path: Path, words: str) -> Cause:
+    where = bracketed(path) + _pointed(rule.facts.get("fieldPath") or "")
+    where = where.removeprefix(".") or NOWHERE
+    reason = rule.facts.get("reason") or INVALID
+    if reason == FORBIDDEN:
+        return Cause(reason, where, f"Forbidden: {words}")
+    if reason == REQUIRED:
+        return Cause(reason, where, f"Required value: {words}")
+    if reason == "FieldValueDuplicate":
+        return Cause(reason, where, f"Duplicate value: {shown(value)}")
+    plain = isinstance(value, str | int | float) and not rule.facts.get("fieldPath")
+    return Cause(INVALID, where, f"Invalid value: {shown(value)}: {words}" if plain else f"Invalid value: {words}")
+
+
+def _pointed(path: str) -> str:
+    """A rule's `fieldPath` below its own place: `.a['b.c']` is `.a[b.c]` for a map's key."""
+    return re.sub(r"\['([^']*)'\]", r"[\1]", path)
+
+
+def counterpart(node: Node, item: Any, old: Any) -> Any:
+    """The old item with the same keys; only keyed lists tell which one that is."""
+    if node.list_type != "map" or not isinstance(old, list) or not isinstance(item, dict):
+        return None
+    keys = [item.get(key) for key in node.keys]
+    return next((o for o in old if isinstance(o, dict) and [o.get(key) for key in node.keys] == keys), None)
+
+
+def rules_of(node: Node, *, root: bool) -> list[Rule]:
+    """The rules of a node, compiled once; those that do not compile were never admitted, and are left out."""
+    if node.programs is None:
+        node.programs = []
+        for facts in node.rules:
+            try:
+                node.programs.append(_compiled(facts, node, root=root))
+            except CelCompileError:
+                continue
+    found: list[Rule] = node.programs
+    return found
+
+
+def _compiled(facts: Document, node: Node, *, root: bool) -> Rule:
+    kind = type_of(node, root=root)
+    variables = {"self": kind, "oldSelf": Type("optional", kind) if facts.get("optionalOldSelf") else kind}
+    message = None
+    if facts.get("messageExpression"):
+        message = compile_rule(facts["messageExpression"], variables)
+    return Rule(facts, compile_rule(facts["rule"], variables), message)
+
+
+# --- checking the rules of a schema that is about to be accepted ------------------------------------------------------
+
+
+def rule_faults(node: Node, path: str, *, root: bool = True, correlates: bool = True) -> list[Cause]:
+    """What is wrong with the rules of a schema itself: one cause each, at `<path>.x-kubernetes-validations[i].rule`."""
+    found = []
+    for index, facts in enumerate(node.rules):
+        found += _faults(facts, node, f"{path}.x-kubernetes-validations[{index}]", root=root, correlates=correlates)
+    for name, schema in (node.schema.get("properties") or {}).items():
+        if isinstance(schema, dict):
+            found += rule_faults(Node(schema), f"{path}.properties[{name}]", root=False, correlates=correlates)
+    if isinstance(node.schema.get("additionalProperties"), dict):
+        inner = Node(node.schema["additionalProperties"])
+        found += rule_faults(inner, f"{path}.additionalProperties", root=False, correlates=correlates)
+    if isinstance(node.schema.get("items"), dict):
+        keyed = correlates and node.list_type == "map"
+        found += rule_faults(Node(node.schema["items"]), f"{path}.items", root=False, correlates=keyed)
+    return found
+
+
+def _faults(facts: Document, node: Node, path: str, *, root: bool, correlates: bool) -> list[Cause]:
+    if not str(facts.get("rule") or "").strip():
+        return [Cause(REQUIRED, f"{path}.rule", "Required value: rule is not specified")]
+    kind = type_of(node, root=root)
+    variables = {"self": kind, "oldSelf": Type("optional", kind) if facts.get("optionalOldSelf") else kind}
+    found = []
+    for name, wanted in (("rule", "bool"), ("messageExpression", "string")):
+        if facts.get(name):
+            found += _fault(facts, name, wanted, variables, path)
+    if not found and not correlates and "oldSelf" in compile_rule(facts["rule"], variables).reads:
+        words = "oldSelf cannot be used on the uncorrelatable portion of the schema"
+        found = [Cause(INVALID, f"{path}.rule", f"Invalid value: {shown(facts['rule'])}: {words}")]
+    return found
+
+
+def _fault(facts: Document, name: str, wanted: str, variables: dict[str, Type], path: str) -> list[Cause]:
+    try:
+        program = compile_rule(facts[name], variables)
+    except CelCompileError as problem:
+        words = f"compilation failed: {problem}"
+        if name == "messageExpression":
+            words = f"messageExpression {words}"
+    else:
+        if program.type.name in (wanted, "dyn"):
+            return []
+        subject = "cel expression" if name == "rule" else name
+        words = f"{subject} must evaluate to a {wanted}"
+    return [Cause(INVALID, f"{path}.{name}", f"Invalid value: {_printed(facts)}: {words}")]
+
+
+def _printed(facts: Document) -> str:
+    """A rule as the API server prints it: Go's JSON of its struct."""
+    names = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
+    empty: dict[str, Any] = {"reason": None, "optionalOldSelf": None}
+    values = {name[0].upper() + name[1:]: facts.get(name, empty.get(name, "")) for name in names}
+    text = msgspec.json.encode(values).decode()
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

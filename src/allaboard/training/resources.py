@@ -39,7 +39,7 @@ def _gpus(amounts: Document) -> int:
     devices = [count for name, count in named.items() if name.endswith("/gpu")]
     # Names like `gpu-memory` also contain "gpu"; they decide only where no device is named.
     others = [count for name, count in named.items() if "gpu" in name]
-    return slices or max(devices, default=0) or next(iter(others), 0)
+    return max([slices, *devices]) or next(iter(others), 0)
 
 
 def cpu_count(requirements: Document) -> int:

@@ -28,7 +28,7 @@ def default_handler(handler: Document) -> Document:
 
 
 def default_lifecycle(lifecycle: Document) -> Document:
-    hooks = {name: default_handler(lifecycle[name]) for name in ("postStart", "preStop") if name in lifecycle}
+    hooks: Document = {name: default_handler(lifecycle[name]) for name in ("postStart", "preStop") if name in lifecycle}
     return {**lifecycle, **hooks}
 
 

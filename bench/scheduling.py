@@ -1,0 +1,178 @@
+"""The scheduler's numbers: the reference's own benchmark shapes, three recorded large inputs, and a world of 10,000 nodes.
+
+A figure covers building the state and the session and running the actions, cold, in CPU time; bars are the reference's figures
+(divided by 20 above one second) or those of the project.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from allaboard.scheduling.actions import ACTIONS
+from allaboard.scheduling.cycle import cycle
+from allaboard.scheduling.facts import (
+    UNLIMITED,
+    Constraint,
+    Demand,
+    Gang,
+    Node,
+    PodSet,
+    Queue,
+    Share,
+    Status,
+    SubGroup,
+    Task,
+    Topology,
+    World,
+)
+from allaboard.scheduling.policy import DEFAULT, KAI
+from allaboard.scheduling.session import Session
+from allaboard.scheduling.state import State
+from bench.rows import Row
+
+NOW = 1_000_000_000.0
+ALL = tuple(ACTIONS)
+EVERYTHING = {"cpu": 20_000_000.0, "memory": 20e9, "pods": 110.0}
+
+
+def gpus(count: int) -> Demand:
+    return Demand({"cpu": 1000.0, "memory": 1e9, "gpu": float(count)})
+
+
+def nodes(count: int, form: str = "node-{}") -> tuple[Node, ...]:
+    return tuple(Node(form.format(i), {**EVERYTHING, "gpu": 8.0}) for i in range(count))
+
+
+def gang(name: str, queue: str, age: int, demand: Demand, places: list[str | None]) -> Gang:
+    """One pod per place; None is a pending pod. All of them are needed."""
+    tasks = tuple(
+        Task(f"{name}-{i}", demand, Status.RUNNING if place else Status.PENDING, place or "")
+        for i, place in enumerate(places)
+    )
+    return Gang(name, queue, tasks, SubGroup(pod_sets=(PodSet(minimum=len(places)),)), created=NOW - age * 60)
+
+
+# --- the reference's shapes ---
+
+
+def four_queues(size: int) -> tuple[Queue, ...]:
+    halves = tuple(Queue(f"dept-{d}", gpu=Share(4.0 * size, weight=4.0 * size), created=i) for i, d in enumerate("ab"))
+    leaves = (Queue(f"queue-{i}", f"dept-{'ab'[i // 2]}", gpu=Share(2.0 * size), created=i) for i in range(4))
+    return (*halves, *leaves)
+
+
+def plain(size: int, jobs: int, runs: Callable[[int], bool]) -> World:
+    """Jobs of one pod and one GPU; `runs` says which of them run already."""
+    one = gpus(1)
+    places = ([f"node-{i % size}"] if runs(i) else [None] for i in range(jobs))
+    gangs = (gang(f"job-{i}", f"queue-{i % 4}", jobs - i, one, place) for i, place in enumerate(places))
+    return World(nodes(size), four_queues(size), tuple(gangs))
+
+
+def many_queues() -> World:
+    one = gpus(1)
+    departments = tuple(Queue(f"dept-{i}", gpu=Share(80.0, weight=80.0), created=i) for i in range(5))
+    leaves = tuple(Queue(f"queue-{i}", f"dept-{i % 5}", gpu=Share(20.0), created=i) for i in range(20))
+    gangs = tuple(gang(f"job-{i}", f"queue-{i % 20}", 200 - i, one, [None]) for i in range(200))
+    return World(nodes(50), departments + leaves, gangs)
+
+
+def many_gangs() -> World:
+    one = gpus(1)
+    gangs = tuple(gang(f"job-{i}", f"queue-{i % 4}", 100 - i, one, [None] * 4) for i in range(100))
+    return World(nodes(50), four_queues(50), gangs)
+
+
+def two_queues(first: str, second: str, quota: float) -> tuple[Queue, ...]:
+    top = Queue("default", gpu=Share(UNLIMITED, weight=UNLIMITED))
+    poor = Queue(first, "default", gpu=Share(0.0, weight=0.0))
+    return top, poor, Queue(second, "default", gpu=Share(quota, weight=0.0), created=1)
+
+
+def large_job(size: int) -> World:
+    """A full cluster of one-GPU jobs, and one job that wants half of it."""
+    one, eight, running = gpus(1), gpus(8), 8 * size
+    gangs = [
+        gang(f"running-job-{i}", "queue-0", running + 1 - i, one, [f"node{i % size}"]) for i in range(running)
+    ]
+    gangs.append(gang("very-large-job", "queue-1", 1, eight, [None] * (size // 2)))
+    return World(nodes(size, "node{}"), two_queues("queue-0", "queue-1", 8.0 * size), tuple(gangs))
+
+
+def many_single(size: int) -> World:
+    """As many waiting one-GPU jobs as running ones, and the waiting queue deserves everything."""
+    one, count, name = gpus(1), 8 * size, "many-single-gpu-"
+    running, pending = f"{name}running-queue", f"{name}pending-queue"
+    gangs = [gang(f"{name}running-job-{i}", running, 2 * count - i, one, [f"node{i % size}"]) for i in range(count)]
+    gangs += [gang(f"{name}pending-job-{i}", pending, count - i, one, [None]) for i in range(count)]
+    return World(nodes(size, "node{}"), two_queues(running, pending, float(count)), tuple(gangs))
+
+
+def odd_waits(i: int) -> bool:
+    return i % 2 == 0
+
+
+SIZES = {"small": (10, 50), "medium": (50, 200), "large": (100, 500)}
+Shape = tuple[str, Callable[[], World], tuple[str, ...], float]
+
+
+def shapes() -> Iterator[Shape]:
+    """Name, world, actions and the reference's CPU milliseconds."""
+    for size, bar in (("small", 16.4), ("medium", 63.8), ("large", 198.0)):
+        yield f"allocate {size}", lambda s=SIZES[size]: plain(*s, lambda i: False), ("allocate",), bar
+    for size, bar in (("small", 9.0), ("medium", 14.3)):
+        yield f"reclaim {size}", lambda s=SIZES[size]: plain(*s, lambda i: True), ("reclaim",), bar
+    for size, bar in (("small", 10.2), ("medium", 43.7)):
+        yield f"preempt {size}", lambda s=SIZES[size]: plain(*s, odd_waits), ("preempt",), bar
+    for size, bar in (("small", 40.0), ("medium", 365.0)):
+        yield f"consolidation {size}", lambda s=SIZES[size]: plain(*s, odd_waits), ("consolidation",), bar
+    for size, bar in (("small", 12.1), ("medium", 43.2), ("large", 127.0)):
+        yield f"full cycle {size}", lambda s=SIZES[size]: plain(*s, odd_waits), ALL, bar
+    yield "many queues", many_queues, ("allocate",), 77.1
+    yield "gangs", many_gangs, ("allocate",), 105.0
+    for size, bar in ((10, 120.0), (50, 607.0), (100, 1264.0), (200, 3752.0), (500, 17652.0), (1000, 102399.0)):
+        yield f"reclaim large job, {size} nodes", lambda s=size: large_job(s), ("reclaim",), _below(bar)
+    for size, bar in ((10, 114.0), (50, 2021.0), (100, 11194.0)):
+        yield f"reclaim many single, {size} nodes", lambda s=size: many_single(s), ALL, _below(bar)
+
+
+def _below(reference: float) -> float:
+    """Figures above one second are to be beaten twenty times."""
+    return reference / 20 if reference > 1000 else reference
+
+
+def run(world: World, actions: Iterable[str]) -> Session:
+    policy = replace(KAI, actions=tuple(actions), consolidation_victims=-1, stale_grace=0.0)
+    session = Session(State.build(world), policy, NOW)
+    for action in policy.actions:
+        session.action = action
+        ACTIONS[action](session)
+    return session
+
+
+def milliseconds(work: Callable[[], object], repeats: int) -> float:
+    """The best CPU time of some runs: other work on the machine only ever adds."""
+    best = float("inf")
+    for _ in range(repeats):
+        gc.collect()
+        start = time.process_time()
+        work()
+        best = min(best, (time.process_time() - start) * 1000)
+    return best
+
+
+def measure_shapes(only: str = "") -> Iterator[Row]:
+    for name, make, actions, bar in shapes():
+        if only in name:
+            world = make()
+            repeats = 1 if bar > 500 else 5
+            yield Row(f"scheduling: {name}", milliseconds(lambda w=world, a=actions: run(w, a), repeats), "ms", bar)
+
+
+def measure() -> Iterator[Row]:
+    yield from measure_shapes()

@@ -1,0 +1,83 @@
+"""Every pod is somebody: it gets a service account, the account's pull secrets, and a token to speak with."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from allaboard.api import kinds
+from allaboard.api.documents import Document, Documents, Key
+from allaboard.cluster.admission import Request, View
+from allaboard.cluster.admitters.refusing import forbidden
+
+MIRROR = "kubernetes.io/config.mirror"
+MOUNTED_AT = "/var/run/secrets/kubernetes.io/serviceaccount"
+LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class ServiceAccounts:
+    name = "ServiceAccount"
+    prefix = False
+    kinds = (kinds.POD,)
+    operations = ("CREATE",)
+
+    def mutate(self, request: Request, view: View) -> Document | None:
+        pod = request.new or {}
+        if MIRROR in (pod["metadata"].get("annotations") or {}):
+            return None
+        spec = dict(pod["spec"])
+        name = spec.get("serviceAccountName") or "default"
+        spec["serviceAccountName"] = spec["serviceAccount"] = name
+        account = view.get(kinds.SERVICE_ACCOUNT, Key(request.key.namespace, name))
+        if account is None:
+            where = f"{request.key.namespace}/{name}"
+            raise forbidden(request, f'error looking up service account {where}: serviceaccount "{name}" not found')
+        if account.get("imagePullSecrets") and not spec.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = [{"name": secret.get("name", "")} for secret in account["imagePullSecrets"]]
+        if wants_token(spec, account):
+            spec = with_token(spec, pod["metadata"].get("uid", ""))
+        return {**pod, "spec": spec}
+
+
+def wants_token(spec: Document, account: Document) -> bool:
+    own, given = spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken")
+    return own is not False if own is not None else given is not False
+
+
+def with_token(spec: Document, uid: str) -> Document:
+    """The spec with a token mounted into every container that has not mounted one itself."""
+    name = _volume_name(spec.get("volumes") or [], uid)
+    mounted = {
+        part: [_mounting(container, name) for container in spec.get(part) or ()]
+        for part in ("containers", "initContainers")
+        if spec.get(part)
+    }
+    if all(mounted[part] == spec[part] for part in mounted):
+        return spec
+    existing = any(volume.get("name") == name for volume in spec.get("volumes") or ())
+    more = [] if existing else [_volume(name)]
+    return {**spec, **mounted, "volumes": [*(spec.get("volumes") or ()), *more]}
+
+
+def _volume_name(volumes: Documents, uid: str) -> str:
+    for volume in volumes:
+        if str(volume.get("name", "")).startswith("kube-api-access-"):
+            return str(volume["name"])
+    digest = sha256(uid.encode()).digest()
+    return "kube-api-access-" + "".join(LETTERS[byte % len(LETTERS)] for byte in digest[:5])
+
+
+def _mounting(container: Document, name: str) -> Document:
+    mounts = container.get("volumeMounts") or []
+    if any(mount.get("mountPath") == MOUNTED_AT for mount in mounts):
+        return container
+    return {**container, "volumeMounts": [*mounts, {"name": name, "readOnly": True, "mountPath": MOUNTED_AT}]}
+
+
+def _volume(name: str) -> Document:
+    own_namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+    sources = [
+        {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+        {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
+        {"downwardAPI": {"items": [own_namespace]}},
+    ]
+    return {"name": name, "projected": {"defaultMode": 0o644, "sources": sources}}

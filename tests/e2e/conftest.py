@@ -1,0 +1,31 @@
+"""One plane per file of tests, and a person who talks to it."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.doors import Person
+
+
+@pytest.fixture(scope="module")
+def person():
+    """Somebody whose plane runs."""
+    home = Path(tempfile.mkdtemp(prefix="aboard-e2e-"))  # short: unix sockets have short paths
+    someone = Person(home)
+    started = someone.aboard("up", "--port=0")
+    assert started.code == 0, started.err
+    yield someone
+    someone.aboard("down")
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture
+def newcomer():
+    """Somebody who has nothing running."""
+    home = Path(tempfile.mkdtemp(prefix="aboard-e2e-"))
+    someone = Person(home)
+    yield someone
+    someone.aboard("down")
+    shutil.rmtree(home, ignore_errors=True)
