@@ -80,6 +80,14 @@ REFUSED = {
         "character, optionally followed by a string of alphanumeric characters or '_,:', and must end with an "
         "alphanumeric character or '_'",
     ),
+    "a pattern that looks ahead": (
+        jobset(
+            "a:1",
+            failurePolicy={"rules": [{"name": "r", "action": "FailJobSet", "onJobFailureMessagePatterns": ["(?=x)"]}]},
+        ),
+        f"{PLAIN}invalid job failure message pattern '(?=x)' in failure policy: "
+        "error parsing regexp: invalid or unsupported Perl syntax: `(?=`",
+    ),
     "a coordinator that is not there": (
         jobset("a:1", coordinator={"replicatedJob": "q"}),
         f"{PLAIN}coordinator replicatedJob q does not exist",

@@ -135,3 +135,45 @@ def play(world, deed, number):
     elif pods:
         world.act(f"{pods[number % len(pods)].name}:{deed}")
     world.settle()
+
+
+SETS = {
+    "plain": jobset("a:2x2 b:1", failurePolicy={"maxRestarts": 2}),
+    "depends": jobset("a:1 b:2<a c:1<<b", failurePolicy={"maxRestarts": 2}),
+    "in order": jobset("a:1 b:2", startupPolicy={"startupPolicyOrder": "InOrder"}, failurePolicy={"maxRestarts": 2}),
+    "blocking": jobset("a:2 b:1", failurePolicy={"maxRestarts": 2, "restartStrategy": "BlockingRecreate"}),
+    "any": jobset("a:2 b:1", successPolicy={"operator": "Any", "targetReplicatedJobs": ["b"]}),
+    "one by one": jobset("a:2", failurePolicy={"maxRestarts": 2, "rules": [{"name": "r", "action": "RestartJob"}]}),
+}
+
+
+def check_set(world, before):
+    """The promises of a JobSet, at rest."""
+    status = world.jobset()["status"]
+    live = [p for p in world.pods() if p["status"]["phase"] not in ("Succeeded", "Failed")]
+    hosts = [p["spec"]["hostname"] for p in live if not p["metadata"].get("deletionTimestamp")]
+    assert len(set(hosts)) == len(hosts), "two live pods of one index"
+    assert status["restarts"] >= before.get("restarts", 0)
+    single = sum(sum(row.get("jobRestartsCountTowardsMax", ())) for row in status["replicatedJobsStatus"])
+    assert status.get("restartsCountTowardsMax", 0) + single <= 2
+    if before.get("terminalState"):
+        ends = {c["type"]: c["reason"] for c in before["conditions"] if c["type"] in ("Completed", "Failed")}
+        now = {c["type"]: c["reason"] for c in status["conditions"] if c["type"] in ("Completed", "Failed")}
+        assert (status["terminalState"], now) == (before["terminalState"], ends), "an end is final"
+    return status
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(shape=st.sampled_from(sorted(SETS)), deeds=st.lists(st.tuples(DEEDS, st.integers(0, 9)), max_size=12))
+def test_a_set_keeps_its_promises(shape, deeds):
+    world = Unlucky(["RestartJob"]).add(kinds.JOB_SET, {**SETS[shape], "metadata": {"name": "js"}}).settle()
+    status = check_set(world, {})
+    for deed, number in deeds:
+        if deed in ("suspend", "resume"):
+            world.edit(kinds.JOB_SET, "js", "spec", "suspend", value=deed == "suspend").settle()
+        else:
+            play(world, deed, number)
+        status = check_set(world, status)
+    world.delete(kinds.JOB_SET, Key("ns", "js"), propagation="Foreground")
+    world.settle().act("reap reap reap")
+    assert world.jobset() is None and world.pods() == [] and not world.kinds[kinds.JOB]

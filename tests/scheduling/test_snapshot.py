@@ -1,5 +1,7 @@
 """What the watches tell becomes the scheduler's state, however it arrives."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -50,3 +50,5 @@ GPU_FRACTION_DEVICES = "gpu-fraction-num-devices"
 
 # What went wrong, kept on Jobs and JobSets as a JSON list, the first failure first.
 FAILURES = ABOARD + "failures"
+# The last lines a failed container wrote, on its Pod (the node agent writes it, Jobs keep it).
+LAST_LINES = ABOARD + "last-lines"

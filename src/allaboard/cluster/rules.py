@@ -6,7 +6,7 @@ here takes documents and returns documents: it never changes what it is given an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -17,6 +17,7 @@ from allaboard.api.errors import Cause
 from allaboard.api.kinds import Kind
 from allaboard.cluster import metadata
 from allaboard.schema import builtin
+from allaboard.schema.openapi import Entry
 from allaboard.schema.structure import Structure
 
 Default = Callable[[Document], Document]
@@ -154,6 +155,11 @@ def built_in(kind: Kind) -> Rules:
         generation=has_status,
         prepare=split_status if has_status else whole,
     )
+
+
+def entries(served: Iterable[Rules]) -> list[Entry]:
+    """The rules as OpenAPI documents describe them."""
+    return [Entry(r.kind, r.schema, r.subresources, r.verbs, custom=r.custom) for r in served]
 
 
 # Custom resources

@@ -18,6 +18,7 @@ SINGLE = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
 MOST_SINGLE = 1024  # restarts of single Jobs are kept one by one in the status
 _SHORTEST, _LONGEST = 1, 128
 _NAME = re.compile(r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
+_PERL = re.compile(r"\(\?(?:=|!|<=|<!|>)|(?<!\\)(?:\\\\)*\\[1-9]")
 _NAME_WORDS = (
     "a failure policy rule name must start with an alphabetic character, optionally followed by a string of "
     "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'"
@@ -73,6 +74,9 @@ def _rule(rule: Document, entries: Sequence[str]) -> Iterable[Cause]:
 
 
 def _unreadable(pattern: str) -> str:
+    """Why a pattern is no RE2 expression: RE2 looks neither ahead nor back, so that it never takes long."""
+    if found := _PERL.search(pattern):
+        return f"error parsing regexp: invalid or unsupported Perl syntax: `{found[0]}`"
     try:
         re.compile(pattern)
     except re.error as error:

@@ -14,7 +14,7 @@ from allaboard.jobs.members import Member, finished_at
 from allaboard.kube.plan import NOTHING, Patch, Plan
 
 MOST = 8  # failures told; the first is the one that matters
-_LAST_WORDS = 2000  # characters of a termination message
+_LAST_WORDS = 2000  # characters kept of what a container said last
 
 
 def told(document: Document) -> list[Document]:
@@ -62,8 +62,8 @@ def _testimony(member: Member) -> Document | None:
     name, end = ended or ("", {})
     entry: Document = {"pod": member.name, "index": member.place, "node": (pod.get("spec") or {}).get("nodeName")}
     entry |= {"container": name, "exitCode": end.get("exitCode"), "reason": status.get("reason") or end.get("reason")}
-    words = (end.get("message") or status.get("message") or "").strip()
-    entry |= {"message": words[-_LAST_WORDS:], "at": end.get("finishedAt") or finished_at(pod).isoformat()}
+    words = end.get("message") or annotations_of(pod).get(labels.LAST_LINES) or status.get("message") or ""
+    entry |= {"message": words.strip()[-_LAST_WORDS:], "at": end.get("finishedAt") or finished_at(pod).isoformat()}
     return {key: value for key, value in entry.items() if value not in (None, "")}
 
 

@@ -7,6 +7,7 @@ Upstream: structured-merge-diff (merge/update.go) and apimachinery's managedfiel
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from allaboard.merge.fields import (
 )
 from allaboard.merge.managers import APPLY, UPDATE, BadEntries, Owner, Owners, capped, conflict, entries_of, owners_of
 from allaboard.merge.refusals import Unmergeable
-from allaboard.merge.trees import Comparison, compare, field_set, is_same, merge, remove, with_structs
+from allaboard.merge.trees import Comparison, Misfit, compare, field_set, is_same, merge, remove, with_structs
 from allaboard.schema.nodes import LIST, MAP, Node
 from allaboard.schema.structure import TOO_DEEP, Structure
 
@@ -51,6 +52,9 @@ _NEVER_OWNED = from_paths(
 )  # fmt: skip
 
 
+_NO_CHANGES = Comparison({}, {}, {})
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """Who writes: the field manager, the version of the API it speaks, the door it comes through, and the time."""
@@ -68,29 +72,30 @@ class Actor:
 def apply(live: Document | None, config: Document, structure: Structure, actor: Actor, *, force: bool) -> Document:
     """The document after an apply; the live one itself where nothing changed at all, ownership included."""
     node = structure.root
-    _check(config, node, actor)
+    stated = _stated(config, node, actor)
     live = live if live is not None else blank(structure)
     try:
-        owners = owners_of(live.get("metadata", {}).get("managedFields"))
+        owners = owners_of(live.get("metadata", {}).get("managedFields"), trusted=True)
     except BadEntries as problem:
         raise Unmergeable(f"failed to decode managed fields: {problem}") from None
     try:
-        return _synced(live, config, _applied(live, config, node, actor, owners, force=force), actor)
+        laid = _Apply(live, config, node, actor, stated)
+        return _synced(config, laid.result(owners, force=force), actor)
     except RecursionError:
         raise BadRequest(TOO_DEEP) from None
 
 
-def _check(config: Document, node: Node, actor: Actor) -> None:
-    """A configuration that cannot be merged is refused before anything else is looked at."""
+def _stated(config: Document, node: Node, actor: Actor) -> Fields:
+    """The fields a configuration states; one that cannot be merged is refused before anything else is looked at."""
     metadata = config.get("metadata") or {}
     if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
     try:
+        return difference(without_trees(field_set(config, node, strict=True), actor.reset), _NEVER_OWNED)
+    except Misfit:
         found = list(complaints(config, node))
     except RecursionError:
         raise BadRequest(TOO_DEEP) from None
-    if not found:
-        return
     words = found[0] if len(found) == 1 else "\n".join(["errors:", *(f"  {complaint}" for complaint in found)])
     metadata = metadata if isinstance(metadata, dict) else {}
     group, _, version = actor.api_version.rpartition("/")
@@ -98,32 +103,52 @@ def _check(config: Document, node: Node, actor: Actor) -> None:
     raise Unmergeable(f"failed to create typed patch object ({where}): {words}")
 
 
-def _applied(live: Document, config: Document, node: Node, actor: Actor, owners: Owners, *, force: bool) -> Document:
-    bare = _without_entries(live)
-    if not owners and live.get("metadata", {}).get("uid"):
-        # What was there before anybody applied belongs to a manager of its own.
-        first = replace(actor, manager=BEFORE, reset=NOTHING)
-        owners = _tracked({}, bare, node, first, owners)
-    merged = merge(bare, config, node)
-    identity = actor.owner(APPLY, NOTHING).identity
-    last = owners.get(identity)
-    stated = without_trees(field_set(config, node), actor.reset)
-    mine = actor.owner(APPLY, stated, last.time if last else "")
-    owners = {**owners, identity: mine}
-    if last and not is_subset(last.fields, stated):
-        merged = _pruned(merged, last.fields, owners, node)
-    changes = _seen(compare(bare, merged, node), actor)
-    taken = _conflicts(owners, identity, changes)
-    if taken and not force:
-        waived = _waived(bare, node, actor)
+@dataclass(frozen=True, slots=True)
+class _Apply:
+    """One apply on its way: the live document, the configuration, and the fields it states."""
+
+    live: Document
+    config: Document
+    node: Node
+    actor: Actor
+    stated: Fields
+
+    def result(self, owners: Owners, *, force: bool) -> Document:
+        bare = _without_entries(self.live)
+        if not owners and self.live.get("metadata", {}).get("uid"):
+            # What was there before anybody applied belongs to a manager of its own.
+            first = replace(self.actor, manager=BEFORE, reset=NOTHING)
+            owners = _tracked({}, bare, self.node, first, owners)
+        identity = self.actor.owner(APPLY, NOTHING).identity
+        last = owners.get(identity)
+        merged = self.merged(bare, owners, last)
+        alone = not owners.keys() - {identity}
+        changes = _NO_CHANGES if alone else _seen(compare(bare, merged, self.node), self.actor)
+        if not force:
+            self.check_conflicts(bare, owners, identity, changes)
+        owners = _released(owners, identity, changes)
+        owners[identity] = self.owner(last, changed=merged is not bare and not is_same(merged, bare))
+        return _with_entries(self.live, merged, {key: owner for key, owner in owners.items() if owner.fields})
+
+    def merged(self, bare: Document, owners: Owners, last: Owner | None) -> Document:
+        """The live document with the configuration laid over it, and without what it no longer states."""
+        merged: Document = merge(bare, self.config, self.node)
+        if last is None or last.fields == self.stated or is_subset(last.fields, self.stated):
+            return merged
+        others = [owner.fields for owner in owners.values() if owner is not last]
+        return _pruned(merged, last.fields, [*others, self.stated], self.node)
+
+    def check_conflicts(self, bare: Document, owners: Owners, identity: str, changes: Comparison) -> None:
+        taken = _conflicts(owners, identity, changes)
+        waived = _waived(bare, self.node, self.actor) if taken else NOTHING
         left = [(owner, rest) for owner, fields in taken if (rest := difference(fields, waived))]
         if left:
             raise conflict(left)
-    owners = _released(owners, identity, changes)
-    changed = not is_same(merged, bare)
-    mine = replace(mine, fields=difference(stated, _NEVER_OWNED), time=actor.now if changed else mine.time)
-    owners[identity] = mine
-    return _with_entries(live, merged, {key: owner for key, owner in owners.items() if owner.fields})
+
+    def owner(self, last: Owner | None, *, changed: bool) -> Owner:
+        fields, time = self.stated, self.actor.now if changed else last.time if last else ""
+        # The set that is stored already is kept, so that an unchanged document stays the very same.
+        return self.actor.owner(APPLY, last.fields if last and last.fields == fields else fields, time)
 
 
 def _seen(changes: Comparison, actor: Actor) -> Comparison:
@@ -167,7 +192,7 @@ def _waived(live: Document, node: Node, actor: Actor) -> Fields:
     return found
 
 
-def _pruned(merged: Document, last: Fields, owners: Owners, node: Node) -> Document:
+def _pruned(merged: Document, last: Fields, owned: Iterable[Fields], node: Node) -> Document:
     """The merged document without what the applier stated last time and no longer does, unless somebody owns it.
 
     Three passes, as upstream: take out what was stated; put back what any owner holds; put back what was never the
@@ -177,8 +202,8 @@ def _pruned(merged: Document, last: Fields, owners: Owners, node: Node) -> Docum
     held = with_structs(field_set(merged, node), node)
     rest = remove(merged, stated, node) or {}
     kept: Fields = with_structs(field_set(rest, node), node)
-    for owner in owners.values():
-        kept = union(kept, with_structs(owner.fields, node))
+    for fields in owned:
+        kept = union(kept, with_structs(fields, node))
     rest = remove(merged, difference(held, kept), node) or {}
     gone = difference(held, with_structs(field_set(rest, node), node))
     found: Document = remove(merged, intersection(gone, stated), node) or {}
@@ -210,15 +235,15 @@ def _believed(known: Any, sent: Any, actor: Actor) -> Owners:
     if not actor.subresource and sent is not None:
         if sent in ([], [{}]):
             return {}
-        found = _readable(sent)
+        found = _readable(sent, trusted=sent == known)
         if found:
             return found
-    return _readable(known)
+    return _readable(known, trusted=True)
 
 
-def _readable(entries: Any) -> Owners:
+def _readable(entries: Any, *, trusted: bool) -> Owners:
     try:
-        return owners_of(entries)
+        return owners_of(entries, trusted=trusted)
     except BadEntries:
         return {}
 
@@ -251,7 +276,7 @@ def _with_entries(document: Document, bare: Document, owners: Owners) -> Documen
     return {**bare, "metadata": {**(bare.get("metadata") or {}), **({"managedFields": entries} if entries else {})}}
 
 
-def _synced(live: Document, config: Document, new: Document, actor: Actor) -> Document:
+def _synced(config: Document, new: Document, actor: Actor) -> Document:
     """kubectl keeps the annotation of its client-side apply in step, where there is one."""
     metadata = new.get("metadata") or {}
     annotations = metadata.get("annotations") or {}

@@ -61,22 +61,25 @@ class BadEntries(ValueError):
     """Entries that no API server wrote."""
 
 
-def owners_of(entries: Any) -> Owners:
-    """The owners a document's managedFields name; raises `BadEntries` for what cannot be read."""
+def owners_of(entries: Any, *, trusted: bool = False) -> Owners:
+    """The owners a document's managedFields name; raises `BadEntries` for what cannot be read.
+
+    Entries that we wrote ourselves are trusted to hold sets; those of a client are looked through.
+    """
     found: Owners = {}
     for entry in entries or ():
-        owner = _owner(entry)
+        owner = _owner(entry, trusted=trusted)
         found[owner.identity] = owner
     return found
 
 
-def _owner(entry: Any) -> Owner:
+def _owner(entry: Any, *, trusted: bool) -> Owner:
     if not isinstance(entry, dict) or entry.get("operation") not in (APPLY, UPDATE):
         raise BadEntries("operation must be `Apply` or `Update`")
     if not entry.get("apiVersion"):
         raise BadEntries("apiVersion must not be empty")
     fields = entry.get("fieldsV1") or {}
-    if entry.get("fieldsType") != "FieldsV1" or not is_well_formed(fields):
+    if entry.get("fieldsType") != "FieldsV1" or not (trusted or is_well_formed(fields)):
         raise BadEntries("fieldsV1 must be a set of fields")
     name, version = str(entry.get("manager", "")), str(entry["apiVersion"])
     return Owner(name, entry["operation"], version, fields, entry.get("time") or "", entry.get("subresource") or "")

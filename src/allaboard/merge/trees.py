@@ -6,13 +6,27 @@ lists by their keys; an absent value differs from null. Nothing is changed in pl
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import msgspec
 
 from allaboard.merge.fields import LEAF, Fields, is_member, marked
-from allaboard.schema.nodes import ANY, DEDUCED, LIST, MAP, Node
+from allaboard.schema.nodes import ANY, DEDUCED, LIST, MAP, Node, is_closed
 
+_MOST_STEPS = 4096
+_SAFE = frozenset({str, int})
+_MAPS = frozenset({MAP, ANY})
+_LEAVES: dict[str, type] = {"string": str, "boolean": bool, "integer": int, "number": int}
+_ACCEPTED: dict[str, frozenset[type]] = {
+    "string": frozenset({str}),
+    "boolean": frozenset({bool}),
+    "integer": frozenset({int, float}),
+    "number": frozenset({int, float}),
+    "int-or-string": frozenset({int, float, str, bool}),
+}
+# Where a struct declares nothing: whatever stands there is leaf by leaf its own.
+_NOWHERE = Node({"x-kubernetes-preserve-unknown-fields": True})
 ABSENT: Any = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()
 
 
@@ -40,14 +54,39 @@ def _granular(node: Node, value: Any) -> str:
 
 def step_of(node: Node, item: Any) -> str:
     """How an item of an associative list is named in a path."""
+    if node.merging is None:
+        node.merging = {}
+    mark = _mark(node, item)
+    known = node.merging.get(mark) if mark is not None else None
+    if known is None:
+        known = _spelled_step(node, item)
+        if mark is not None and len(node.merging) < _MOST_STEPS:
+            node.merging[mark] = known
+    found: str = known
+    return found
+
+
+def _mark(node: Node, item: Any) -> Any:
+    """What a step is remembered by; None where only spelling it out tells (true and 1 are one key of a dict)."""
+    if type(item) is str:
+        return item
+    if type(item) is not dict:
+        return None
+    if len(node.keys) == 1:
+        value = item.get(node.keys[0])
+        return value if type(value) is str else None
+    marks = tuple(map(item.get, node.keys))
+    return marks if all(type(mark) in _SAFE for mark in marks) else None
+
+
+def _spelled_step(node: Node, item: Any) -> str:
     if node.list_type == "set":
         return "v:" + msgspec.json.encode(item).decode()
-    defaults = node.key_defaults
     keys = {}
     for key in sorted(node.keys):
         value = item.get(key, ABSENT) if isinstance(item, dict) else ABSENT
         if value is ABSENT:
-            value = defaults.get(key, ABSENT)
+            value = node.key_defaults.get(key, ABSENT)
         if value is not ABSENT:
             keys[key] = value
     return "k:" + msgspec.json.encode(keys).decode()
@@ -57,41 +96,102 @@ def child_of(node: Node, name: str) -> Node:
     return node.fields.get(name) or node.values or DEDUCED
 
 
-def field_set(value: Any, node: Node) -> Fields:
-    """The fields a document states, as a set."""
-    return _held(value, node) or {} if value else {}
+class Misfit(Exception):
+    """A value that its schema does not describe; `conform.complaints` finds the words."""
 
 
-def _held(value: Any, node: Node) -> Fields | None:
+def field_set(value: Any, node: Node, *, strict: bool = False) -> Fields:
+    """The fields a document states, as a set. Strictly: raises `Misfit` where it does not fit its schema."""
+    return _held(value, node, strict) or {} if value else {}
+
+
+def _held(value: Any, node: Node, strict: bool) -> Fields | None:
     """The set at one place; None where it holds nothing that could be owned (an empty associative list)."""
-    how = _granular(node, value)
-    if not how or (how == MAP and not value):
+    kind = type(value)
+    if kind is dict and node.shape in _MAPS:
+        if strict and node.atomic:
+            for name, item in value.items():
+                _held(item, node.child(name) or _undeclared(strict), strict)
+        return LEAF if node.atomic or not value else _held_map(value, node, strict)
+    if kind is list and node.shape == LIST:
+        if node.list_type != "atomic":
+            return _held_list(value, node, strict)
+        if strict and node.items.type != "string":
+            for item in value:
+                _held(item, node.items, strict)
+        elif strict and not all(type(item) is str or item is None for item in value):
+            raise Misfit
         return LEAF
-    return _held_map(value, node) if how == MAP else _held_list(value, node)
+    if strict and value is not None and not _fits(kind, node):
+        raise Misfit
+    return LEAF
 
 
-def _held_map(value: dict[str, Any], node: Node) -> Fields | None:
-    fields, values = node.fields, node.values or DEDUCED
+def _fits(kind: type, node: Node) -> bool:
+    if node.shape == ANY:
+        return True
+    accepted = _ACCEPTED.get(node.type)
+    return accepted is not None and kind in accepted
+
+
+def _undeclared(strict: bool) -> Node:
+    if strict:
+        raise Misfit
+    return DEDUCED
+
+
+class _Plan(dict[str, tuple[str, type | None, Node, bool]]):
+    """What is known of the fields of a struct: step, the type that settles a leaf, node, and whether it is declared."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__()
+        self.node = node
+
+    def __missing__(self, name: str) -> tuple[str, type | None, Node, bool]:
+        child = self.node.fields.get(name)
+        if child is not None:
+            self[name] = found = (sys.intern(f"f:{name}"), _LEAVES.get(child.type), child, True)
+            return found
+        values = self.node.values
+        if values is None:
+            return f"f:{name}", None, _NOWHERE, False
+        return f"f:{name}", _LEAVES.get(values.type), values, False
+
+
+def _held_map(value: dict[str, Any], node: Node, strict: bool) -> Fields | None:
+    plan = node.merging
+    if plan is None:
+        plan = node.merging = _Plan(node)
     out: Fields = {}
     for name, item in value.items():
-        child = fields.get(name)
-        if type(item) is str or item is None:
-            out[f"f:{name}"] = LEAF
+        step, plain, child, declared = plan[name]
+        if type(item) is plain or (item is None and child is not _NOWHERE):
+            out[step] = LEAF
             continue
-        held = _held(item, child or values)
-        if child is None:
+        held = _held(item, child, strict)
+        if not declared:
+            if child is _NOWHERE and strict:
+                raise Misfit
             held = marked(held) if held else LEAF
         if held is not None:
-            out[f"f:{name}"] = held
+            out[step] = held
     return out or None
 
 
-def _held_list(value: list[Any], node: Node) -> Fields | None:
+def _held_list(value: list[Any], node: Node, strict: bool) -> Fields | None:
+    items, is_map = node.items, node.list_type == "map"
     out: Fields = {}
     for item in value:
+        if strict and (type(item) is dict) is not is_map:
+            raise Misfit
         step = step_of(node, item)
-        # Items that share their keys are owned together, as one leaf.
-        out[step] = LEAF if step in out else marked(_held(item, node.items) or LEAF)
+        if step in out or step == "k:{}":
+            if strict:
+                raise Misfit
+            # Items that share their keys are owned together, as one leaf.
+            out[step] = LEAF
+        else:
+            out[step] = marked(_held(item, items, strict) or LEAF)
     return out or None
 
 
@@ -189,6 +289,8 @@ def merge(live: Any, config: Any, node: Node) -> Any:
         return live
     if live is ABSENT:
         return config
+    if live == config and (node.closed or is_closed(node)):
+        return live
     how = _granular(node, live) if config is None else _granular(node, config)
     if how and (live or config):
         if how == MAP and isinstance(live, dict | None):
@@ -199,10 +301,16 @@ def merge(live: Any, config: Any, node: Node) -> Any:
 
 
 def _merged_maps(live: dict[str, Any], config: dict[str, Any], node: Node) -> dict[str, Any]:
+    plan = node.merging
+    if plan is None:
+        plan = node.merging = _Plan(node)
     out = live
     for name, item in config.items():
         known = live.get(name, ABSENT)
-        merged = merge(known, item, child_of(node, name))
+        _, plain, child, _ = plan[name]
+        if type(item) is plain and type(known) is plain and item == known:
+            continue
+        merged = merge(known, item, child)
         if merged is not known:
             out = dict(live) if out is live else out
             out[name] = merged
@@ -210,9 +318,12 @@ def _merged_maps(live: dict[str, Any], config: dict[str, Any], node: Node) -> di
 
 
 def _merged_lists(live: list[Any], config: list[Any], node: Node) -> list[Any]:
-    ours, theirs = [step_of(node, item) for item in live], [step_of(node, item) for item in config]
     if not live:
         return config
+    ours, theirs = [step_of(node, item) for item in live], [step_of(node, item) for item in config]
+    if ours == theirs and len(set(ours)) == len(ours):
+        out = [merge(known, item, node.items) for known, item in zip(live, config)]
+        return live if all(a is b for a, b in zip(out, live)) else out
     # A key that occurs twice in the live list has no item to merge with; the configuration has none twice.
     single: dict[str, Any] = {}
     for step, item in zip(ours, live):

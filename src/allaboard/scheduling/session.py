@@ -14,6 +14,7 @@ from allaboard.scheduling.order import GangKey, JobOrder, QueueRule
 from allaboard.scheduling.policy import Policy
 from allaboard.scheduling.queues import Amounts
 from allaboard.scheduling.reasons import Reason
+from allaboard.scheduling.replaying import ReplayOrder
 from allaboard.scheduling.selection import Chosen, to_place
 from allaboard.scheduling.standing import Standing
 from allaboard.scheduling.state import State
@@ -99,6 +100,7 @@ class Session:
         self._shunned = any(term.anti for klass in state.classes.values() for term in klass.demand.neighbours)
         self._groups = 0
         self._standing: Standing | None = None
+        self._replay: ReplayOrder | None = None
 
     def statement(self, gang: GangRow | None = None) -> Statement:
         """A transaction, for a gang's sake."""
@@ -136,14 +138,16 @@ class Session:
 
     def replay_order(self, gangs: set[GangRow]) -> Iterator[GangRow]:
         """These gangs in the order they would come up among all who wait."""
-        order = JobOrder(self.rule, self.request)
-        waiting = {gang for entries in self.standing().waiting.values() for _, gang in entries}
-        order.fill((self.gang_key(gang), gang) for gang in waiting | gangs if gang.queue >= 0)
-        left = len(gangs)
-        while left and (gang := order.pop()) is not None:
-            if gang in gangs:
-                left -= 1
-                yield gang
+        if self._replay is None:
+            self._replay = ReplayOrder(self.rule, self.standing(), self.request, self.gang_key)
+        return self._replay.run(gangs)
+
+    def settled(self, gangs: set[GangRow]) -> None:
+        """Tasks of these gangs changed for good: orders kept between simulations look again."""
+        self.standing().refresh(gangs)
+        if self._replay is not None:
+            for gang in gangs:
+                self._replay.requests.pop(gang, None)
 
     def request(self, gang: GangRow) -> Amounts:
         """What a gang asks of its queue next."""

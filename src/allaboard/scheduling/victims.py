@@ -37,8 +37,9 @@ class VictimOrder:
         for leaf in sorted(self.next):
             if self._top(leaf) is not None:
                 self._enliven(leaf)
+        self.racing = sum(self._top(leaf) is not None for leaf in self.next) > 1
 
-    def group(self, recorded: set[int]) -> GroupOut | None:
+    def group(self, recorded: frozenset[int]) -> GroupOut | None:
         """The next tasks to leave together, those of recorded victims left out; None when nobody is left."""
         state = self.standing.state
         while (popped := self._pop()) is not None:
@@ -64,7 +65,8 @@ class VictimOrder:
             rests.pop()
         else:
             self.next[leaf] -= 1
-        self.gone[leaf] = plus(self.gone.get(leaf, NOTHING), self.standing.holds(top[1]))
+        if self.racing:
+            self.gone[leaf] = plus(self.gone.get(leaf, NOTHING), self.standing.holds(top[1]))
         if self._top(leaf) is None:
             self._bury(leaf)
         for row in self.rule.queues.path[leaf]:

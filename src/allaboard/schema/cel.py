@@ -1,7 +1,7 @@
-"""CEL compiled to closures: types checked while compiling, errors as values of the language, cost counted while running.
+"""CEL compiled to closures: types checked while compiling, cost counted while running.
 
-program = compile_rule("self.lo <= self.hi", {"self": type_of(node)})
-program.run(scope(self=document))
+`compile_rule("self.lo <= self.hi", {"self": type_of(node)})` makes a program, run by `program.run(Scope({"self": …}))`.
+An expression that cannot be evaluated raises `CelError`; one that does not compile, `CelCompileError`.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from allaboard.schema.cel_library import FUNCTIONS, Overload
+from allaboard.schema.cel_library import Overload
 from allaboard.schema.cel_macros import MACROS
 from allaboard.schema.cel_operators import OPERATORS, converter, equality
 from allaboard.schema.cel_scope import Scope
 from allaboard.schema.cel_syntax import CelSyntaxError, Expr, parse
+from allaboard.schema.cel_times import FUNCTIONS
 from allaboard.schema.cel_types import BOOL, DYN, STRING, Type, field_of, type_of_value, unescaped
 from allaboard.schema.cel_values import CelError, Optional, is_of
 

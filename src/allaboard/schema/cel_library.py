@@ -393,7 +393,7 @@ def set_contains(items: list[Any], part: list[Any]) -> bool:
 
 @cel("sets.equivalent(list,list) bool")
 def set_equivalent(left: list[Any], right: list[Any]) -> bool:
-    return set_contains(left, right) and set_contains(right, left)
+    return bool(set_contains(left, right)) and bool(set_contains(right, left))
 
 
 @cel("sets.intersects(list,list) bool")
@@ -503,7 +503,7 @@ def _whole(value: quantity.Quantity) -> int:
 
 
 def _compare(left: Any, right: Any) -> int:
-    return (left > right) - (left < right)
+    return int(left > right) - int(left < right)
 
 
 _methods(

@@ -23,7 +23,7 @@ class Type:
             return f"list({self.item or DYN})"
         if self.name == "map":
             return f"map(string, {self.item or DYN})"
-        return {"timestamp": "timestamp", "optional": f"optional_type({self.item or DYN})"}.get(self.name, self.name)
+        return f"optional_type({self.item or DYN})" if self.name == "optional" else self.name
 
     def fits(self, wanted: str) -> bool:
         """Whether a value of this type may stand where the named type is asked for."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 from allaboard.api.documents import Document
@@ -35,6 +37,39 @@ def is_plain(node: Node) -> type | None:
     known = {"type", "description", "default", "nullable", "x-kubernetes-validations", "title", "example"}
     wanted = _PYTHON.get(node.type)
     return wanted if wanted in (str, bool) and not set(node.schema) - known else None
+
+
+_KNOWN = frozenset(
+    {"type", "description", "default", "nullable", "title", "example", "format", "x-kubernetes-int-or-string"}
+    | {"x-kubernetes-validations", "minimum", "maximum", "minLength", "maxLength", "pattern", "enum", "anyOf"}
+)
+_EITHER = ([{"type": "integer"}, {"type": "string"}], [{"type": "string"}, {"type": "integer"}])
+
+
+def accepting(node: Node) -> Callable[[Any], bool] | None:
+    """A quick yes to the values a scalar usually has; whatever it does not accept is looked at in full."""
+    schema = node.schema
+    if set(schema) - _KNOWN or schema.get("anyOf", _EITHER[0]) not in _EITHER or "enum" in schema:
+        return None
+    if node.type == "integer" and schema.get("format", "") in ("", *_RANGES):
+        bound = _RANGES.get(schema.get("format", ""), 2**63)
+        lowest, highest = max(schema.get("minimum", -bound), -bound), min(schema.get("maximum", bound), bound - 1)
+        return lambda value: type(value) is int and lowest <= value <= highest
+    if node.type in ("string", "int-or-string") and "format" not in schema:
+        return _accepting_text(schema, numbers=node.type != "string")
+    return None
+
+
+def _accepting_text(schema: Document, *, numbers: bool) -> Callable[[Any], bool]:
+    shortest, longest = schema.get("minLength", 0), schema.get("maxLength", math.inf)
+    matches = lru_cache(maxsize=1024)(compiled(schema["pattern"]).search) if schema.get("pattern") else None
+
+    def accepts(value: Any) -> bool:
+        if type(value) is not str:
+            return numbers and type(value) is int and -(2**63) <= value < 2**63
+        return shortest <= len(value) <= longest and (matches is None or matches(value) is not None)
+
+    return accepts
 
 
 def type_check(node: Node) -> Check | None:

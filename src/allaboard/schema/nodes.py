@@ -23,8 +23,9 @@ class Node:
     """What a schema says about one place of a document."""
 
     __slots__ = (
-        "_fields", "_items", "_key_defaults", "_ruled", "_values", "atomic", "builtin", "embedded", "keys", "list_type",
-        "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "schema", "shape", "type", "walk",
+        "_fields", "_items", "_key_defaults", "_ruled", "_values", "atomic", "builtin", "closed", "embedded", "keys",
+        "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "schema", "shape",
+        "type", "walk",
     )  # fmt: skip
 
     def __init__(self, schema: Document, *, name: str = "", built_in: bool = False) -> None:
@@ -53,6 +54,8 @@ class Node:
         self._ruled: bool | None = None
         self.walk: Any = None
         self.programs: Any = None
+        self.merging: Any = None
+        self.closed: bool | None = None
 
     def _shape(self) -> str:
         if self.type == "object" or (not self.type and not _MAP_WORDS.isdisjoint(self.schema)):
@@ -115,6 +118,22 @@ class Node:
         if self._ruled is None:
             self._ruled = not self.builtin and _mentions_rules(self.schema)
         return self._ruled
+
+
+def is_closed(node: Node) -> bool:
+    """Whether every value below has a declared type, so that plain equality of Python tells equal from different."""
+    if node.closed is None:
+        # A type that contains itself is judged by the rest of it.
+        node.closed = True
+        below = [
+            *node.fields.values(),
+            *([node.values] if node.values else []),
+            *([node.items] if node.shape == LIST else []),
+        ]
+        node.closed = (
+            node.shape != ANY and not node.open and all(is_closed(child) for child in below if child is not None)
+        )
+    return node.closed
 
 
 def _mentions_rules(schema: Document) -> bool:

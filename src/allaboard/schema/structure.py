@@ -8,9 +8,20 @@ from typing import Any, NamedTuple
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import BadRequest, Cause
-from allaboard.schema.findings import BLOCKING, DUPLICATE, INVALID, NOWHERE, Finding, MapKey, Run, bracketed, steps
-from allaboard.schema.nodes import DEDUCED, LIST, Node, node_of
-from allaboard.schema.rules import broken_rules
+from allaboard.schema.findings import (
+    BLOCKING,
+    DUPLICATE,
+    INVALID,
+    NOWHERE,
+    REQUIRED,
+    Finding,
+    MapKey,
+    Run,
+    bracketed,
+    steps,
+)
+from allaboard.schema.nodes import DEDUCED, Node, node_of
+from allaboard.schema.rules import broken_rules, counterpart
 from allaboard.schema.walking import walk_of
 
 _UNCHECKED = Cause(
@@ -54,15 +65,39 @@ class Structure:
     def is_builtin(self) -> bool:
         return "$ref" in self.schema
 
+    @cached_property
+    def _walked_last(self) -> dict[str, tuple[Any, list[Finding]]]:
+        """What the last admitted document was found to be, field by field: it is usually validated next."""
+        return {}
+
     def admit(self, document: Document) -> Admitted:
         """Prune, default and check a document, in one pass; rules (CEL) are `validate`'s."""
-        run = self._run(document)
+        run = _walked(self.root, document)
+        self._remember(run)
         unknown = run.unknown if self.is_builtin else sorted(run.unknown)
-        causes = [finding.cause() for finding in run.findings]
+        causes = [_cause(finding) for finding in run.findings]
         if not run.malformed:
             return Admitted(run.document, unknown, causes)
         first = run.malformed[0]
         return Admitted(run.document, unknown, causes, first.decoding, first.converting)
+
+    def _remember(self, run: _Walked) -> None:
+        found: dict[str, list[Finding]] = {}
+        for finding in run.findings:
+            found.setdefault(str((steps(finding.path) or [""])[0]), []).append(finding)
+        for name, value in run.document.items() if isinstance(run.document, dict) else ():
+            self._walked_last[name] = (value, found.get(name, []))
+
+    def _findings_of(self, document: Document) -> list[Finding]:
+        """Every finding of a document; fields that were just admitted are not walked again."""
+        known = self._walked_last
+        fresh = {name: item for name, item in document.items() if known.get(name, (None,))[0] is not item}
+        findings = [
+            finding
+            for finding in _walked(self.root, fresh).findings
+            if finding.path is None or finding.reason != REQUIRED or finding.path[0] or finding.path[1] not in document
+        ]
+        return findings + [finding for name in document if name not in fresh for finding in known[name][1]]
 
     def prune(self, document: Document) -> tuple[Document, list[str]]:
         """The document without what its schema does not know, and what that was. Defaults are filled in too."""
@@ -79,37 +114,36 @@ class Structure:
         With an old document, what was wrong before and did not change is tolerated. A write to `status` is judged
         by the schema of the status alone, and by every rule.
         """
-        part, prefix = ("status", "status") if subresource == "status" else ("", "")
-        findings = self._findings(document, old, part)
-        findings += self._duplicates(document, old)
-        causes = [_cause(finding, prefix) for finding in findings]
+        whole = self._findings_of(document)
+        findings = _part(self.root, document, "status") if subresource == "status" else _others(whole)
+        if old is not None and findings:
+            prefix = ("status",) if subresource == "status" else ()
+            findings = [
+                f for f in findings if not _is_unchanged(self.root, [*prefix, *steps(f.subject)], document, old, f)
+            ]
+        findings += self._duplicates(whole, old)
+        causes = [_cause(finding, subresource) for finding in findings]
         if not self.root.is_ruled:
             return causes
         if any(finding.reason in BLOCKING for finding in findings):
             return [*causes, _UNCHECKED]
         return causes + broken_rules(self.root, document, old)
 
-    def _findings(self, document: Document, old: Document | None, part: str) -> list[Finding]:
-        node, value = self.root, document
-        before: Any = old
-        if part:
-            node, before = self.root.child(part) or DEDUCED, (old or {}).get(part)
-            if part not in document:
-                return []
-            value = document[part]
-        run = _walked(node, value)
-        found = [finding for finding in run.findings if finding.reason != DUPLICATE]
-        if before is None or not found:
-            return found
-        return [finding for finding in found if not _is_unchanged(node, finding, value, before)]
+    def _duplicates(self, found: list[Finding], old: Document | None) -> list[Finding]:
+        """Items that occur twice, unless the old document already had some."""
+        twice = [finding for finding in found if finding.reason == DUPLICATE]
+        if not twice or old is None:
+            return twice
+        return [] if any(f.reason == DUPLICATE for f in _walked(self.root, old).findings) else twice
 
-    def _duplicates(self, document: Document, old: Document | None) -> list[Finding]:
-        found = [finding for finding in self._run(document).findings if finding.reason == DUPLICATE]
-        tolerated = found and old is not None and any(f.reason == DUPLICATE for f in self._run(old).findings)
-        return [] if tolerated else found
 
-    def _run(self, document: Document) -> _Walked:
-        return _walked(self.root, document)
+def _others(findings: list[Finding]) -> list[Finding]:
+    return [finding for finding in findings if finding.reason != DUPLICATE]
+
+
+def _part(root: Node, document: Document, name: str) -> list[Finding]:
+    """The findings of one part alone, their paths beginning there."""
+    return _others(_walked(root.child(name) or DEDUCED, document[name]).findings) if name in document else []
 
 
 class _Walked(Run):
@@ -128,21 +162,21 @@ def _walked(node: Node, value: Any) -> _Walked:
     return run
 
 
-def _cause(finding: Finding, prefix: str) -> Cause:
+def _cause(finding: Finding, prefix: str = "") -> Cause:
     if finding.reason == DUPLICATE:
         return Cause(DUPLICATE, bracketed(finding.path), finding.words)
     return finding.cause(prefix)
 
 
-def _is_unchanged(node: Node, finding: Finding, new: Any, old: Any) -> bool:
+def _is_unchanged(node: Node, path: list[Any], new: Any, old: Any, finding: Finding) -> bool:
     """Whether the value that breaks a rule is the one that was stored. Upstream: ratcheting."""
     if finding.nowhere and "schema" in finding.words:
         return False
-    for step in steps(finding.subject):
+    for step in path:
         if new == old:
             return True
         if isinstance(step, int):
-            old = _counterpart(node, new[step], old)
+            old = counterpart(node, new[step], old)
             node, new = node.items, new[step]
         else:
             old = old.get(step) if isinstance(old, dict) else None
@@ -150,14 +184,6 @@ def _is_unchanged(node: Node, finding: Finding, new: Any, old: Any) -> bool:
         if old is None:
             return False
     return bool(new == old)
-
-
-def _counterpart(node: Node, item: Any, old: Any) -> Any:
-    """The old item with the same keys; items of other lists have none."""
-    if node.shape != LIST or node.list_type != "map" or not isinstance(old, list) or not isinstance(item, dict):
-        return None
-    keys = {key: item.get(key) for key in node.keys}
-    return next((o for o in old if isinstance(o, dict) and {key: o.get(key) for key in node.keys} == keys), None)
 
 
 def compile(schema: Document) -> Structure:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from allaboard.api.quantity import BadQuantity, canonical
-from allaboard.schema.checks import Check, checks_of, is_plain, type_check, type_name
+from allaboard.schema.checks import Check, accepting, checks_of, is_plain, type_check, type_name
 from allaboard.schema.findings import DUPLICATE, Malformed, MapKey, Path, Run, dotted, shown, steps
 from allaboard.schema.nodes import ANY, LIST, MAP, Node
 
@@ -45,7 +45,11 @@ def _leaf_walk(node: Node) -> Walk:
     if not checks and not check_type:
         return _as_is
 
+    accepts = accepting(node)
+
     def walk(value: Any, path: Path, run: Run) -> Any:
+        if accepts and accepts(value):
+            return value
         if value is None and node.nullable:
             return value
         if check_type:
@@ -99,22 +103,15 @@ def _go_complaint(value: Any, path: Path, wanted: str) -> str:
 
 
 def _map_walk(node: Node) -> Walk:
-    visit = _struct_visit(node) if node.fields or node.values is None else _free_visit(node)
-    check_type, checks = type_check(node), checks_of(node, walk_of)
-    required = () if node.builtin else tuple(node.schema.get("required") or ())
-    if node.embedded and not node.schema.get("x-aboard-root"):
-        required = tuple(dict.fromkeys((*required, "apiVersion", "kind")))
+    if node.fields or node.values is None:
+        return _struct_walk(node)
+    visit, check_type, finish = _free_visit(node), type_check(node), _finish(node)
 
     def walk(value: Any, path: Path, run: Run) -> Any:
         if type(value) is not dict:
             return _not_a_container(node, check_type, value, path, run)
         found = visit(value, path, run)
-        for name in required:
-            if name not in found:
-                run.missing(path, name)
-        for check in checks:
-            check(found, path, run)
-        return found
+        return finish(found, path, run) if finish else found
 
     return walk
 
@@ -157,7 +154,8 @@ class _Walks(dict[str, Walk]):
     def __missing__(self, name: str) -> Walk:
         child = self.node.fields.get(name)
         if child is not None:
-            self[name] = found = _or_absent(child)
+            walk = walk_of(child)
+            self[name] = found = _forgetful(walk) if _forgets(child) else _or_null(walk)
             return found
         if self.node.values is None:
             return _unknown
@@ -165,53 +163,79 @@ class _Walks(dict[str, Walk]):
         return lambda value, path, run: walk(value, path and (path[0], MapKey(name)), run)
 
 
+def _or_null(walk: Walk) -> Walk:
+    """Null is nothing to walk over; the struct decides whether it stays."""
+    return walk if walk is _as_is else lambda value, path, run: None if value is None else walk(value, path, run)
+
+
+def _forgetful(walk: Walk) -> Walk:
+    return lambda value, path, run: _ABSENT if value is None or value in ([], {}) else walk(value, path, run)
+
+
 def _unknown(value: Any, path: Path, run: Run) -> Any:
     run.unknown.append(dotted(path))
     return _ABSENT
 
 
-def _or_absent(node: Node) -> Walk:
-    """A field's walk: null stands for absence unless the schema says otherwise, and Go forgets empty lists and maps."""
-    walk = walk_of(node)
-    forgets_empty = node.builtin and (node.shape == LIST or (node.shape == MAP and not node.fields and not node.name))
-
-    def custom(value: Any, path: Path, run: Run) -> Any:
-        return _ABSENT if value is None and not node.nullable else walk(value, path, run)
-
-    def go(value: Any, path: Path, run: Run) -> Any:
-        return _ABSENT if value is None or value in ([], {}) else walk(value, path, run)
-
-    return go if forgets_empty else walk if node.nullable else custom
+def _forgets(node: Node) -> bool:
+    """Whether Go prints nothing for an empty value here: lists and free-form maps."""
+    return node.builtin and (node.shape == LIST or (node.shape == MAP and not node.fields and not node.name))
 
 
-def _struct_visit(node: Node) -> Walk:
+def _struct_walk(node: Node) -> Walk:
     """Walk of declared fields, and of free keys beside them where a schema has both."""
     plain = {name: found for name, child in node.fields.items() if (found := is_plain(child)) is not None}
+    kept = frozenset(name for name, child in node.fields.items() if child.nullable)
     walks, defaults, go = _Walks(node), _defaults_of(node), node.builtin
-    struct = node.name.rpartition(".")[2]
+    check_type, finish, struct = type_check(node), _finish(node), node.name.rpartition(".")[2]
 
-    def visit(value: dict[str, Any], path: Path, run: Run) -> dict[str, Any]:
+    def walk(value: Any, path: Path, run: Run) -> Any:
+        if type(value) is not dict:
+            return _not_a_container(node, check_type, value, path, run)
         out = value
         for name, item in value.items():
             if plain.get(name) is type(item):
                 continue
+            # Null stands for absence unless the schema says otherwise.
             new = walks[name](item, (path, name), run)
+            if item is None and name not in kept:
+                new = _ABSENT
             if new is not item:
                 out = dict(value) if out is value else out
                 if new is _ABSENT:
                     del out[name]
                 else:
                     out[name] = new
-        for name, default in defaults.items():
+        for name in defaults:
             if name not in out:
                 out = dict(value) if out is value else out
-                out[name] = default
+                out[name] = defaults[name]
         if go and run.malformed:
             for problem in run.malformed:
                 problem.decoding = problem.decoding.replace("{}", struct)
-        return out
+        return finish(out, path, run) if finish else out
 
-    return visit
+    return walk
+
+
+def _finish(node: Node) -> Walk | None:
+    """What is checked of a map once its content is settled."""
+    checks = checks_of(node, walk_of)
+    required = () if node.builtin else tuple(node.schema.get("required") or ())
+    if node.embedded and not node.schema.get("x-aboard-root"):
+        required = tuple(dict.fromkeys((*required, "apiVersion", "kind")))
+    if not checks and not required:
+        return None
+
+    def finish(value: dict[str, Any], path: Path, run: Run) -> dict[str, Any]:
+        for name in required:
+            if name not in value:
+                run.missing(path, name)
+        for check in checks:
+            check(value, path, run)
+        return value
+
+    return finish
 
 
 def _free_visit(node: Node) -> Walk:
@@ -291,7 +315,7 @@ def _uniqueness(node: Node) -> Check:
         return {key: item[key] for key in keys if key in item} if keys and isinstance(item, dict) else item
 
     def check(value: list[Any], path: Path, run: Run) -> None:
-        if len(value) < 2:
+        if len(value) < 2 or _are_distinct(value, keys):
             return
         seen: set[str] = set()
         for index, item in enumerate(value):
@@ -301,3 +325,13 @@ def _uniqueness(node: Node) -> Check:
             seen.add(text)
 
     return check
+
+
+def _are_distinct(items: list[Any], keys: list[str]) -> bool:
+    """A quick yes for the common case; no answer at all where items lack their keys or cannot be told apart."""
+    try:
+        if len(keys) == 1:
+            return len({item[keys[0]] for item in items}) == len(items)
+        return len({tuple([item[key] for key in keys]) if keys else item for item in items}) == len(items)
+    except (KeyError, TypeError):
+        return False

@@ -69,6 +69,8 @@ async def add_nodes(heart: Heart, count: int, **resources: str) -> None:
     for number in range(count):
         document = node(f"node-{number:03}", **resources)
         created = await heart.client.create(NODE, document, manager="test")
+        # A new node is tainted until somebody says it is ready, as on any cluster.
+        created = await heart.client.update(NODE, {**created, "spec": {}}, manager="test")
         await heart.client.update(NODE, {**created, "status": document["status"]}, manager="test", subresource="status")
 
 

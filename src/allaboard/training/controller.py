@@ -5,14 +5,15 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import ApiError
 from allaboard.api.kinds import Kind
 from allaboard.api.labels import JOBSET_NAME
-from allaboard.api.meta import labels_of, namespace_of
-from allaboard.kube.client import Reader
+from allaboard.api.meta import key_of, labels_of, name_of, namespace_of
+from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch, controller_key, own_key
 from allaboard.kube.plan import NOTHING, Create, Event, Plan
@@ -21,10 +22,10 @@ from allaboard.training.facts import Facts, Settings
 from allaboard.training.framework import OURS, Framework
 from allaboard.training.job import TrainJob
 from allaboard.training.plugins import coscheduling, flux, mpi, progress, volcano
+from allaboard.training.runtime import SNAPSHOT_KEY
 from allaboard.training.status import failures, first_failure
 
 MANAGER = "trainer"
-EVENT_SOURCE = "trainer-trainjob-controller"
 
 
 def of_failed_pod(pod: Document) -> Iterable[Key]:
@@ -33,19 +34,25 @@ def of_failed_pod(pod: Document) -> Iterable[Key]:
     return (Key(namespace_of(pod), name),) if name and any(failures(pod)) else ()
 
 
+OWNED = (
+    kinds.JOB_SET,
+    kinds.CONFIG_MAP,
+    kinds.SECRET,
+    kinds.POD_GROUP_COSCHEDULING,
+    kinds.POD_GROUP_VOLCANO,
+)
+
+
+def _has_gang(snapshot: Document | None, live: Document | None) -> bool:
+    """Whether a PodGroup is to be counted; the frozen runtime is asked without reading it."""
+    frozen = str(((snapshot or {}).get("data") or {}).get(SNAPSHOT_KEY) or "")
+    return "podGroupPolicy" in frozen or bool(((live or {}).get("spec") or {}).get("podGroupPolicy"))
+
+
 class TrainJobController:
     """Load the facts and decide. It has no way to write."""
 
     name = MANAGER
-    watches = (
-        Watch(kinds.TRAIN_JOB, own_key),
-        Watch(kinds.JOB_SET, controller_key(kinds.TRAIN_JOB)),
-        Watch(kinds.CONFIG_MAP, controller_key(kinds.TRAIN_JOB)),
-        Watch(kinds.SECRET, controller_key(kinds.TRAIN_JOB)),
-        Watch(kinds.POD_GROUP_COSCHEDULING, controller_key(kinds.TRAIN_JOB)),
-        Watch(kinds.POD_GROUP_VOLCANO, controller_key(kinds.TRAIN_JOB)),
-        Watch(kinds.POD, of_failed_pod),
-    )
 
     def __init__(
         self,
@@ -62,14 +69,35 @@ class TrainJobController:
         self.framework, self.entropy = framework, entropy
         # Pods go away with a restart, so what ended badly is remembered until it stands in the status.
         self._failures: dict[Key, Document] = {}
+        self._suspended: set[Key] = set()
+        owner = controller_key(kinds.TRAIN_JOB)
+        self.watches = (
+            Watch(kinds.TRAIN_JOB, own_key),
+            *(Watch(kind, owner) for kind in OWNED),
+            Watch(kinds.POD, of_failed_pod),
+            Watch(kinds.LIMIT_RANGE, self._waiting),
+            Watch(kinds.RUNTIME_CLASS, self._waiting),
+        )
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         """Hear of every change before its keys are due."""
-        if kind is not kinds.POD or new is None:
-            return
-        for key in of_failed_pod(new):
-            if first := first_failure(self._failures.get(key), *failures(new)):
-                self._failures[key] = first
+        if kind is kinds.TRAIN_JOB:
+            self._note_suspension(old, new)
+        elif kind is kinds.POD and new is not None:
+            for key in of_failed_pod(new):
+                if first := first_failure(self._failures.get(key), *failures(new)):
+                    self._failures[key] = first
+
+    def _note_suspension(self, old: Document | None, new: Document | None) -> None:
+        if old is not None:
+            self._suspended.discard(key_of(old))
+        if new is not None and TrainJob(new).suspended:
+            self._suspended.add(key_of(new))
+
+    def _waiting(self, document: Document) -> Iterable[Key]:
+        """Suspended jobs are built anew when what is added to their pods' requests changes (defect 13)."""
+        namespace = namespace_of(document)
+        return [key for key in sorted(self._suspended) if namespace in ("", key.namespace)]
 
     async def reconcile(self, key: Key) -> Plan:
         document = await self.reader.get(kinds.TRAIN_JOB, key)
@@ -86,8 +114,23 @@ class TrainJobController:
         job_set = existing.get((kinds.JOB_SET, job.name))
         classes = await self._priority_classes(live) if live else {}
         facts = Facts(existing, self.settings, await self._authority(), self.entropy)
-        failure = self._failures.get(job.key)
+        if _has_gang(snapshot, live):
+            facts = replace(facts, overheads=await self._overheads(), limit_ranges=await self._limit_ranges(job))
+        failure = self._failure_of(job)
         return lifecycle.World(job, job_set, snapshot, live, failure, facts, lambda _kind, key: classes.get(key.name))
+
+    def _failure_of(self, job: TrainJob) -> Document | None:
+        """What ended badly, unless it was a pod of an earlier job of that name."""
+        found = self._failures.get(job.key)
+        born = job.document["metadata"].get("creationTimestamp") or ""
+        return found if found and (not found.get("time") or found["time"] >= born) else None
+
+    async def _overheads(self) -> dict[str, Document]:
+        classes = await self.reader.list(kinds.RUNTIME_CLASS)
+        return {name_of(found): (found.get("overhead") or {}).get("podFixed") or {} for found in classes}
+
+    async def _limit_ranges(self, job: TrainJob) -> list[Document]:
+        return await self.reader.list(kinds.LIMIT_RANGE, Select(job.namespace))
 
     async def _runtime(self, job: TrainJob) -> Document | None:
         if not job.runtime.is_supported:

@@ -38,6 +38,9 @@ class Facts:
     # The certificate pods trust when they report; None where it is not there yet.
     authority: str | None = None
     entropy: Callable[[int], bytes] = no_chance
+    # What the API server will add to a pod's requests: overheads of runtime classes, defaults of limit ranges.
+    overheads: dict[str, Document] = field(default_factory=dict)
+    limit_ranges: Documents = field(default_factory=list)
 
     def has(self, kind: Kind, name: str) -> bool:
         return (kind, name) in self.existing

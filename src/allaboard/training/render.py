@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -11,7 +11,6 @@ from allaboard.api.documents import Document, Documents
 from allaboard.api.kinds import Kind, kind_of
 from allaboard.points import Plugin
 from allaboard.schema.structure import Structure
-from allaboard.training import patches
 from allaboard.training import runtime as runtimes
 from allaboard.training.facts import Facts
 from allaboard.training.framework import OURS, Framework
@@ -22,6 +21,7 @@ from allaboard.training.plugins.jobset import JobSet
 JOB, DEFAULT = "TrainJob", "default"
 # Members of a TrainJob that the JobSet takes over word by word.
 TAKEN = ("image", "command", "args", "env")
+OF_JOB = ("metadata.name", "metadata.namespace", "metadata.ownerReferences", "spec.suspend")
 
 Authors = dict[str, str]
 
@@ -117,12 +117,12 @@ def _bare(info: Info, job: TrainJob) -> Document:
 def _final(document: Document, before: Authors, authors: Authors, plugin: Plugin, *, job: TrainJob | None) -> Authors:
     if job is None:
         return dict.fromkeys(dict(leaves(document)), f"plugin {plugin.name}")
-    own = {entry["name"] for entry in job.env}
+    own = tuple(f".env[{entry['name']}]" for entry in job.env)
     found = {}
     for path, value in leaves(document):
-        is_own = any(f".env[{name}]" in path for name in own)
+        is_own = path.startswith(OF_JOB) or any(part in path for part in own)
         found[path] = JOB if is_own or before.get(path) != value else authors[path]
-    return found
+    return found | {"apiVersion": f"plugin {plugin.name}", "kind": f"plugin {plugin.name}"}
 
 
 def leaves(value: object, path: str = "") -> Iterator[tuple[str, str]]:
@@ -193,8 +193,3 @@ def scalar(value: object) -> str:
         return value
     escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
     return f'"{escaped}"'
-
-
-def patch_managers(trainjob: Document) -> Iterable[str]:
-    """Whose patches a TrainJob carries, in the order they are laid on."""
-    return [patch.get("manager", "") for patch in TrainJob(trainjob).patches if patches.template_of(patch)]

@@ -91,6 +91,27 @@ def reserved(spec: Document) -> Resources:
     return pod_requests({**spec, **filled, "resources": _fill(spec.get("resources") or {})})
 
 
+def limited(spec: Document, limit_ranges: Documents) -> Document:
+    """The pod with the defaults that limit ranges will give its containers."""
+    items = [item for found in limit_ranges for item in (found.get("spec") or {}).get("limits") or []]
+    defaults = [item for item in items if item.get("type") == "Container"]
+    if not defaults:
+        return spec
+    named = {kind: [_limited(c, defaults) for c in spec.get(kind) or []] for kind in ("containers", "initContainers")}
+    return {**spec, **named}
+
+
+def _limited(container: Document, defaults: Documents) -> Document:
+    requirements = dict(container.get("resources") or {})
+    for item in defaults:
+        limits, requests = item.get("default") or {}, item.get("defaultRequest") or {}
+        # A limit that the author gave also stands for the request he left out.
+        own = {**requests, **(requirements.get("limits") or {})}
+        requirements["requests"] = {**own, **(requirements.get("requests") or {})}
+        requirements["limits"] = {**limits, **(requirements.get("limits") or {})}
+    return {**container, "resources": requirements}
+
+
 def resource_texts(vector: Resources) -> Document:
     return resource_list(vector)
 

@@ -60,7 +60,7 @@ class ServiceAddresses:
 
 def _same(service: Document, request: Request) -> bool:
     metadata = service["metadata"]
-    return metadata.get("name") == request.key.name and metadata.get("namespace") == request.key.namespace
+    return bool(metadata.get("name") == request.key.name and metadata.get("namespace") == request.key.namespace)
 
 
 def carried_over(spec: Document, before: Document) -> Document:
@@ -72,7 +72,9 @@ def carried_over(spec: Document, before: Document) -> Document:
                 kept[key] = before[key]
     then = {(port.get("port"), port.get("protocol")): port.get("nodePort") for port in before.get("ports") or ()}
     if spec.get("type") in WITH_PORTS and before.get("type") in WITH_PORTS:
-        kept["ports"] = [_with_port(port, then.get((port.get("port"), port.get("protocol")))) for port in kept.get("ports") or ()]
+        kept["ports"] = [
+            _with_port(port, then.get((port.get("port"), port.get("protocol")))) for port in kept.get("ports") or ()
+        ]
     if needs_health_check(spec) and needs_health_check(before):
         kept.setdefault("healthCheckNodePort", before.get("healthCheckNodePort"))
     return _without_ports(kept, before)

@@ -43,7 +43,10 @@ def filled(pod: Document, limit: Document) -> Document:
             spec[part] = [_container(container, limit, word, notes) for container in spec[part]]
     if not notes:
         return pod
-    annotations = {**(pod["metadata"].get("annotations") or {}), ANNOTATION: f"LimitRanger plugin set: {'; '.join(notes)}"}
+    annotations = {
+        **(pod["metadata"].get("annotations") or {}),
+        ANNOTATION: f"LimitRanger plugin set: {'; '.join(notes)}",
+    }
     return {**pod, "metadata": {**pod["metadata"], "annotations": annotations}, "spec": spec}
 
 

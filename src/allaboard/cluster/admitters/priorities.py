@@ -27,7 +27,9 @@ class Priorities:
             why = f"the integer value of priority ({asked}) {COMPUTED} {value} from the given PriorityClass name"
             raise forbidden(request, why)
         if wanted is not None and wanted != policy:
-            why = f"the string value of PreemptionPolicy ({wanted}) {COMPUTED} {policy} from the given PriorityClass name"
+            why = (
+                f"the string value of PreemptionPolicy ({wanted}) {COMPUTED} {policy} from the given PriorityClass name"
+            )
             raise forbidden(request, why)
         settled = {"priority": value, "preemptionPolicy": policy} | ({"priorityClassName": name} if name else {})
         return {**pod, "spec": {**spec, **settled}}

@@ -23,8 +23,14 @@ class RuntimeClasses:
             raise forbidden(request, f'pod rejected: RuntimeClass "{name}" not found')
         overhead = dig(found, "overhead", "podFixed", default={})
         if spec.get("overhead") and spec["overhead"] != overhead:
-            words = "Pod's Overhead doesn't match RuntimeClass's defined Overhead" if found else "Pod Overhead set without"
-            why = f"pod rejected: {words}" if found else f"pod rejected: {words} corresponding RuntimeClass defined Overhead"
+            words = (
+                "Pod's Overhead doesn't match RuntimeClass's defined Overhead" if found else "Pod Overhead set without"
+            )
+            why = (
+                f"pod rejected: {words}"
+                if found
+                else f"pod rejected: {words} corresponding RuntimeClass defined Overhead"
+            )
             raise forbidden(request, why)
         if found is None:
             return None

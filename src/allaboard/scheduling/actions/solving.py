@@ -34,5 +34,5 @@ def solve_each(session: Session, gangs: Iterable[GangRow], offer: Attempt) -> No
         if statement is not None:
             touched = statement.touched()
             statement.commit()
-            standing.refresh(touched)
+            session.settled(touched)
             session.reasons.pop(gang.name, None)

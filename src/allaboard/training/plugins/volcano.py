@@ -42,7 +42,7 @@ class Volcano:
         policy = info.gang_policy.get("volcano")
         if policy is None or (facts.has(KIND, job.name) and not job.suspended):
             return
-        spec = gangs.size(info)
+        spec = gangs.size(info, facts)
         if QUEUE in info.annotations:
             spec["queue"] = info.annotations[QUEUE]
         if names := _priorities(info):

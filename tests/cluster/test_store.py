@@ -1,0 +1,163 @@
+"""The store against a simple model: whatever is done to it, readers and watchers see the same story."""
+
+import asyncio
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from allaboard.api.documents import Key
+from allaboard.api.errors import Gone
+from allaboard.cluster.memory import Ring, Store
+from allaboard.cluster.sqlite import Sqlite
+from allaboard.cluster.store import NoJournal, decode
+from allaboard.cluster.watch import Watcher
+
+
+def document(name: str, value: int, namespace: str = "default") -> dict:
+    metadata = {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"value": str(value)}}
+
+
+def put(store: Store, name: str, value: int, namespace: str = "default"):
+    before = store.table("configmaps").latest(Key(namespace, name))
+    return store.put("configmaps", document(name, value, namespace), before)
+
+
+def remove(store: Store, name: str, namespace: str = "default"):
+    before = store.table("configmaps").latest(Key(namespace, name))
+    return store.remove("configmaps", before) if before else None
+
+
+OPERATIONS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "put", "remove", "settle"]),
+        st.sampled_from(["a", "b"]),
+        st.sampled_from("xyz"),
+        st.integers(0, 9),
+    ),
+    max_size=60,
+)
+
+
+def carry_out(store: Store, operations, model: dict) -> list:
+    """Do everything; the model is a dict, and the answers are what has to be awaited."""
+    answers = []
+    for operation, namespace, name, value in operations:
+        if operation == "put":
+            answers.append(store.commit(put(store, name, value, namespace)))
+            model[namespace, name] = str(value)
+        elif operation == "remove" and (change := remove(store, name, namespace)):
+            answers.append(store.commit(change))
+            del model[namespace, name]
+    return answers
+
+
+def seen_by(watcher: Watcher) -> dict:
+    """The state a watcher ends up with."""
+    state = {}
+    for type_, item in watcher.take():
+        key = tuple(item.key)
+        if type_ == "DELETED":
+            assert key in state, "what was never there cannot go"
+            del state[key]
+        else:
+            assert (key in state) == (type_ == "MODIFIED")
+            state[key] = decode(item.data)["data"]["value"]
+    return state
+
+
+@given(OPERATIONS)
+@settings(max_examples=200, deadline=None)
+def test_readers_and_watchers_agree_with_a_dict(operations):
+    store, model = Store(NoJournal()), {}
+    table = store.table("configmaps")
+    watcher = Watcher(store, table, table.ring.position(0), "", None)
+    one = Watcher(store, table, table.ring.position(0), "", lambda item: item.key.name == "x")
+    carry_out(store, operations, model)
+    assert {tuple(item.key): decode(item.data)["data"]["value"] for item in table.items()} == model
+    assert seen_by(watcher) == model
+    assert seen_by(one) == {key: value for key, value in model.items() if key[1] == "x"}
+    assert [item.key for item in table.items()] == sorted(item.key for item in table.items())
+
+
+@given(OPERATIONS, st.integers(0, 60))
+@settings(max_examples=100, deadline=None)
+def test_a_past_revision_is_told_from_the_ring(operations, cut):
+    store, model = Store(NoJournal()), {}
+    carry_out(store, operations[:cut], model)
+    then, revision = dict(model), store.committed
+    carry_out(store, operations[cut:], model)
+    told = {tuple(item.key): decode(item.data)["data"]["value"] for item in store.table("configmaps").at(revision)}
+    assert told == then
+
+
+@given(OPERATIONS)
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_restart_brings_back_the_same_objects_at_higher_revisions(tmp_path_factory, operations):
+    path = tmp_path_factory.mktemp("store") / "plane.db"
+
+    async def story() -> tuple[dict, int]:
+        store, model = Store(Sqlite(path)), {}
+        await asyncio.gather(*carry_out(store, operations, model), return_exceptions=False)
+        store.journal.close()
+        return model, store.revision
+
+    model, revision = asyncio.run(story())
+
+    async def again() -> None:
+        store = Store(Sqlite(path))
+        held = {tuple(i.key): decode(i.data)["data"]["value"] for i in store.table("configmaps").items()}
+        assert held == model
+        assert store.committed >= revision
+        if revision:
+            with pytest.raises(Gone):
+                store.table("configmaps").ring.position(revision - 1)
+        store.journal.close()
+
+    asyncio.run(again())
+
+
+def test_a_watcher_that_falls_off_the_ring_is_told_to_list_again():
+    store = Store(NoJournal())
+    table = store.table("configmaps")
+    table.ring = Ring(0, limit=4)
+    watcher = Watcher(store, table, 0, "", None)
+    for value in range(20):
+        store.commit(put(store, "x", value))
+    with pytest.raises(Gone):
+        watcher.take()
+
+
+def test_a_writer_sees_what_is_not_committed_and_a_reader_does_not():
+    store = Store(NoJournal())
+    table = store.table("configmaps")
+    change = put(store, "x", 1)
+    assert table.latest(Key("default", "x")) is change.item
+    assert table.get(Key("default", "x")) is None
+    store.commit(change)
+    assert table.get(Key("default", "x")) is change.item
+    assert not table.head
+
+
+def test_two_pending_changes_of_one_key_settle_in_order():
+    store = Store(NoJournal())
+    table = store.table("configmaps")
+    changes = [put(store, "x", 1), remove(store, "x"), put(store, "x", 2), remove(store, "x")]
+    for change in changes[:3]:
+        store.commit(change)
+    assert table.latest(Key("default", "x")) is None, "the pending removal is what a writer builds on"
+    assert decode(table.get(Key("default", "x")).data)["data"]["value"] == "2"
+    store.commit(changes[3])
+    assert table.get(Key("default", "x")) is None
+
+
+def test_owners_are_indexed():
+    store = Store(NoJournal())
+    child = document("child", 1)
+    child["metadata"]["ownerReferences"] = [{"uid": "parent-uid", "name": "p", "kind": "X", "apiVersion": "v1"}]
+    change = store.put("configmaps", child, None)
+    store.commit(change)
+    assert store.owned == {"parent-uid": {("configmaps", Key("default", "child"))}}
+    store.commit(store.remove("configmaps", change.item))
+    assert store.owned == {}

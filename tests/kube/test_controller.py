@@ -1,0 +1,156 @@
+"""The loop, over both backends: plans are carried out, refused creations are told, failures come back."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from allaboard.api.documents import Key, dig
+from allaboard.api.kinds import CONFIG_MAP, EVENT, POD
+from allaboard.api.meta import key_of, name_of, owner_reference
+from allaboard.kube.clock import SystemClock
+from allaboard.kube.controller import Loop, Watch, controller_key
+from allaboard.kube.informer import Informers
+from allaboard.kube.plan import NOTHING, Create, Delete, Event, Patch, Plan
+from allaboard.testing.backends import BACKENDS, client_of
+
+COPIES = 3
+both = pytest.mark.parametrize("backend", BACKENDS)
+
+
+class Copier:
+    """Makes copies of every config map that asks for some; names are generated, so a second look must see the first."""
+
+    name = "copier"
+    watches = (Watch(CONFIG_MAP), Watch(CONFIG_MAP, controller_key(CONFIG_MAP)))
+
+    def __init__(self, reader):
+        self.reader, self.passes = reader, 0
+
+    async def reconcile(self, key):
+        self.passes += 1
+        document = await self.reader.get(CONFIG_MAP, key)
+        if document is None or "copies" not in document.get("data", {}):
+            return NOTHING
+        there = await self.reader.owned(CONFIG_MAP, document)
+        missing = int(document["data"]["copies"]) - len(there)
+        events = (Event(document, "Copied", f"{missing} copies"),) if missing > 0 else ()
+        extra = tuple(Delete(CONFIG_MAP, key_of(copy)) for copy in there[missing:]) if missing < 0 else ()
+        copies = tuple(Create(CONFIG_MAP, copy_of(document)) for _ in range(missing))
+        return Plan(create=copies, delete=extra, events=events)
+
+
+def copy_of(document):
+    metadata = {"generateName": "copy-", "namespace": "default", "ownerReferences": [owner_reference(document)]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def original(name, copies):
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"copies": str(copies)}}
+
+
+@asynccontextmanager
+async def working(client, make):
+    informers = Informers(client, SystemClock())
+    controller = make(informers)
+    loop = Loop(controller, client, informers, SystemClock())
+    tasks = [asyncio.create_task(informers.run())]
+    await informers.synced()
+    tasks.append(asyncio.create_task(loop.run()))
+    try:
+        yield loop
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def eventually(look, patience=10.0):
+    async with asyncio.timeout(patience):
+        while not (found := await look()):
+            await asyncio.sleep(0.01)
+        return found
+
+
+@both
+def test_a_pass_sees_its_own_writes_so_nothing_is_made_twice(backend):
+    async def story():
+        async with client_of(backend) as client, working(client, Copier) as loop:
+            for number in range(10):
+                await client.create(CONFIG_MAP, original(f"o{number}", COPIES), manager="me")
+
+            async def copies():
+                found = [d for d in await client.list(CONFIG_MAP) if name_of(d).startswith("copy-")]
+                return found if len(found) >= 10 * COPIES and loop.queue.idle else None
+
+            found = await eventually(copies)
+            events = await eventually(lambda: client.list(EVENT))
+            return len(found), {dig(event, "reason") for event in events}
+
+    assert asyncio.run(story()) == (10 * COPIES, {"Copied"})
+
+
+class Refused:
+    """Wants something the server refuses."""
+
+    name = "refused"
+    watches = (Watch(CONFIG_MAP),)
+
+    def __init__(self, reader):
+        self.reader = reader
+
+    async def reconcile(self, key):
+        document = await self.reader.get(CONFIG_MAP, key)
+        if document is None or name_of(document) != "o":
+            return NOTHING
+        metadata = {"name": "Not A Name", "namespace": "default"}
+        return Plan(create=(Create(CONFIG_MAP, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}),))
+
+    def refused(self, write, error):
+        return (Event({**original("o", 0)}, "Refused", error.message, "Warning"),)
+
+
+@both
+def test_a_refused_creation_becomes_words_and_comes_back(backend):
+    async def story():
+        async with client_of(backend) as client, working(client, Refused) as loop:
+            await client.create(CONFIG_MAP, original("o", 0), manager="me")
+            events = await eventually(lambda: client.list(EVENT))
+            await eventually(lambda: _true(loop.queue.retries > 0))
+            return events[0]["reason"], "Not A Name" in events[0]["message"]
+
+    assert asyncio.run(story()) == ("Refused", True)
+
+
+async def _true(value):
+    return value
+
+
+@both
+def test_what_is_gone_or_there_already_is_no_error(backend):
+    class Late:
+        name = "late"
+        watches = (Watch(CONFIG_MAP), Watch(POD, lambda _: ()))
+
+        def __init__(self, _reader):
+            self.passes = 0
+
+        async def reconcile(self, key):
+            if key.name != "o":
+                return NOTHING
+            self.passes += 1
+            gone = Key("default", "gone")
+            return Plan(
+                create=(Create(CONFIG_MAP, original("o", 0)),),
+                patch=(Patch(POD, gone, {"metadata": {"labels": {"a": "b"}}}),),
+                delete=(Delete(POD, gone),),
+            )
+
+    async def story():
+        async with client_of(backend) as client, working(client, Late) as loop:
+            await client.create(CONFIG_MAP, original("o", 0), manager="me")
+            await eventually(lambda: _true(loop.controller.passes and loop.queue.idle))
+            return loop.queue.retries
+
+    assert asyncio.run(story()) == 0
