@@ -7,11 +7,9 @@ A figure covers building the state and the session and running the actions, cold
 from __future__ import annotations
 
 import gc
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from allaboard.scheduling.actions import ACTIONS
 from allaboard.scheduling.cycle import cycle
@@ -97,9 +95,7 @@ def two_queues(first: str, second: str, quota: float) -> tuple[Queue, ...]:
 def large_job(size: int) -> World:
     """A full cluster of one-GPU jobs, and one job that wants half of it."""
     one, eight, running = gpus(1), gpus(8), 8 * size
-    gangs = [
-        gang(f"running-job-{i}", "queue-0", running + 1 - i, one, [f"node{i % size}"]) for i in range(running)
-    ]
+    gangs = [gang(f"running-job-{i}", "queue-0", running + 1 - i, one, [f"node{i % size}"]) for i in range(running)]
     gangs.append(gang("very-large-job", "queue-1", 1, eight, [None] * (size // 2)))
     return World(nodes(size, "node{}"), two_queues("queue-0", "queue-1", 8.0 * size), tuple(gangs))
 
@@ -172,6 +168,52 @@ def measure_shapes(only: str = "") -> Iterator[Row]:
             world = make()
             repeats = 1 if bar > 500 else 5
             yield Row(f"scheduling: {name}", milliseconds(lambda w=world, a=actions: run(w, a), repeats), "ms", bar)
+
+
+# --- a world of 10,000 nodes ---
+
+
+def large_world(size: int = 10_000, running: int = 20_000, waiting: int = 2_000, queues: int = 1_000) -> World:
+    """Five pods per running gang, one to nine per waiting one, two levels of queues, racks of 32 nodes in blocks of 8 racks."""
+    whole = {"cpu": 64_000.0, "memory": 512e9, "gpu": 8.0, "pods": 110.0}
+    machines = tuple(
+        Node(f"node-{i:05}", whole, {"block": f"block-{i // 256:03}", "rack": f"rack-{i // 32:04}"}) for i in range(size)
+    )
+    parents = max(1, queues // 25)
+    tree = [Queue(f"parent-{i}", gpu=Share(2.0 * size / parents * 4), created=i) for i in range(parents)]
+    tree += [
+        Queue(f"queue-{i}", f"parent-{i % parents}", gpu=Share(8.0 * size / queues), created=i) for i in range(queues)
+    ]
+    kinds = [gpus(1), gpus(1), gpus(1), Demand({"cpu": 2000.0, "memory": 4e9}), Demand({"cpu": 500.0, "memory": 1e9})]
+    gangs = [
+        gang(f"running-{i}", f"queue-{i * 7 % queues}", 10**6 - i, kinds[i % 5], [f"node-{(i * 5 + p) % size:05}" for p in range(5)])
+        for i in range(running)
+    ]
+    wishes = [gpus(1), gpus(2), gpus(1), gpus(4), Demand({"cpu": 4000.0, "memory": 16e9})]
+    gangs += [
+        gang(f"waiting-{i}", f"queue-{i * 13 % queues}", 10**5 - i, wishes[i % 5], [None] * (1 + i * 3 % 9))
+        for i in range(waiting)
+    ]
+    return World(machines, tuple(tree), tuple(gangs), (Topology("racks", ("block", "rack")),))
+
+
+def rack_world() -> World:
+    """10,000 nodes in 50 racks of 200, a third of the GPUs taken unevenly; no gang waits."""
+    whole = {"cpu": 64_000.0, "memory": 512e9, "gpu": 8.0, "pods": 110.0}
+    labels = [{"block": f"block-{i // 1000}", "rack": f"rack-{i // 200:02}"} for i in range(10_000)]
+    machines = tuple(Node(f"node-{i:05}", whole, labels[i]) for i in range(10_000))
+    gangs = (
+        gang(f"running-{i}", "queue-0", 10**5 - i, gpus(1), [f"node-{(i * 7 + p * 3) % 10_000:05}" for p in range(5)])
+        for i in range(5_400)
+    )
+    queues = (Queue("queue-0", gpu=Share(UNLIMITED)),)
+    return World(machines, queues, tuple(gangs), (Topology("racks", ("block", "rack")),))
+
+
+def rack_gang(count: int = 1_000) -> Gang:
+    """A gang that must stay inside one rack."""
+    made = gang("in-one-rack", "queue-0", 1, gpus(1), [None] * count)
+    return replace(made, tree=replace(made.tree, constraint=Constraint("racks", required="rack")))
 
 
 def measure() -> Iterator[Row]:

@@ -199,7 +199,7 @@ MEMBER = re.compile(r'^\s+(?:(\w+)\s+)?(\S+)\s+`json:"([^",]*)([^"]*)"')
 def mark_omitted(types: dict[str, Json], folders: list[Path]) -> None:
     """`x-omit-empty` on fields that Go leaves out when empty ("", 0, false, no items); a pointer's zero is kept.
 
-    `x-null` on lists and maps that Go prints as null when absent.
+    A null default on what Go prints as null when absent: times, and lists and maps that are never left out.
     """
     members = {name: member for folder in folders for name, member in read_structs(folder).items()}
     for name, schema in types.items():
@@ -213,12 +213,12 @@ def habit(kind: str, options: str, *, is_struct: bool) -> Json:
     """What Go does with a field that is not a pointer when it is empty."""
     if kind.rpartition(".")[2] in ("Time", "MicroTime"):
         # A time is a struct: omitempty does not omit it.
-        return {"x-omit-empty": True} if "omitzero" in options else {"x-null": True}
+        return {"x-omit-empty": True} if "omitzero" in options else {"default": None}
     if kind == "resource.Quantity":
         return {"default": "0"}
     if "omitempty" in options:
         return {} if is_struct else {"x-omit-empty": True}
-    return {"x-null": True} if kind.startswith(("[]", "map[")) else {}
+    return {"default": None} if kind.startswith(("[]", "map[")) else {}
 
 
 def is_scalar(schema: Json) -> bool:

@@ -130,8 +130,9 @@ def structural(schema: Json) -> Json:
     reference = schema.get("$ref")
     written = dict(from_builtin(reference)) if isinstance(reference, str) else {}
     written |= {key: value for key, value in schema.items() if key not in DROPPED | {"properties", "items"}}
-    if written.get("default") == {}:
-        del written["default"]
+    # Only Go prints a value for what is absent here.
+    if written.get("default") in ({}, None) or reference == "api.resource.Quantity":
+        written.pop("default", None)
     if "properties" in schema:
         required = schema.get("required", ())
         written["properties"] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import ctypes
 import difflib
 import gc
@@ -66,7 +67,7 @@ from allaboard.training import runtimes
 from allaboard.training.controller import TrainJobController
 from allaboard.training.facts import Settings as TrainingSettings
 from allaboard.training.progress import ProgressDoor
-from allaboard.upkeep import accounts, claims, endpoints, namespaces, quota, rootca
+from allaboard.upkeep import accounts, claims, endpoints, firsts, namespaces, nodes, quota, rootca
 
 log = logging.getLogger("allaboard")
 
@@ -221,7 +222,9 @@ CONTROLLERS: dict[str, Callable[[Heart], Iterable[Controller]]] = {
     "job": lambda h: [jobs.JobController(h.informers, h.clock), jobs.TrackingController(h.informers)],
     "placement": lambda h: [jobs.PlacementController(h.informers, h.clock)],
     "ttl": lambda h: [jobs.JobTtlController(h.informers, h.clock)],
-    "grouper": lambda h: [grouper.Grouper(h.informers, h.clock, h.client, podgroups.Settings(SCHEDULERS))],
+    "grouper": lambda h: [
+        grouper.Grouper(h.informers, h.clock, h.client, podgroups.Settings(SCHEDULERS), grouper.EMBEDDED_OWNERS)
+    ],
     "scheduler": lambda h: [loop.Scheduler(h.informers, h.clock, SCHEDULERS, policy.DEFAULT)],
     "podgroups": lambda h: [status.PodGroupStatus(h.informers, h.clock, POD_GROUPS)],
     "queues": lambda h: [status.QueueStatus(h.informers, h.clock)],
@@ -231,8 +234,9 @@ CONTROLLERS: dict[str, Callable[[Heart], Iterable[Controller]]] = {
     "rootca": lambda h: [rootca.RootCa(h.informers, h.clock, h.authority)],
     "claim-protection": lambda h: [claims.ClaimProtection(h.informers, h.clock)],
     "claims": lambda h: [claims.Claims(h.informers, h.clock, str(h.settings.home.path / "volumes"))],
-    "quota": lambda h: [quota.Quotas(h.informers, h.clock, h.client, h.served)],
+    "quota": lambda h: [kind(h.informers, h.clock, h.client, h.served) for kind in (quota.Quotas, quota.QuotaUse)],
     "endpoints": lambda h: [endpoints.Endpoints(h.informers, h.clock)],
+    "nodes": lambda h: [nodes.Nodes(h.informers, h.clock)],
     "garbage": lambda h: [],  # works on the store itself: see `keeping`
 }
 ADMISSION: dict[str, Callable[[Heart], Iterable[object]]] = {
@@ -280,7 +284,8 @@ class Plane:
         stack.callback(journal.close)
         heart = Heart(settings, self.clock, journal, authority.certificate.decode())
         keeper = await stack.enter_async_context(heart.keeping())
-        await bootstrap(heart.client, keeper, authority.certificate.decode())
+        storage = "claims" in settings.controllers
+        await bootstrap(heart.client, keeper, authority.certificate.decode(), storage=storage)
         token = self._secret("admin.token")
         app = Front(App(heart.cluster, self._doors(token)), heart)
         serving = await stack.enter_async_context(serve(app, self._address(authority)))
@@ -492,26 +497,33 @@ async def _end(task: asyncio.Task[object]) -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def bootstrap(client: Inside, keeper: Keeper, authority: str = "") -> None:
-    """What every plane has from its first start; our own kinds and runtimes follow the version that runs."""
+async def bootstrap(client: Inside, keeper: Keeper, authority: str = "", *, storage: bool = True) -> None:
+    """What every plane has from its first start; our own kinds and runtimes follow the version that runs.
+
+    `storage`: somebody provisions volumes, so there is a default storage class.
+    """
     for crd in crds.documents():
         await client.apply(kinds.CRD, crd, manager="aboard", force=True)
     await keeper.settle()  # from here on our kinds are served
-    for document in _first_objects(authority):
-        kind = kind_of(document)
-        if await client.get(kind, key_of(document)) is None:
-            try:
-                await client.create(kind, document, manager="aboard")
-            except AlreadyExists:
-                continue
+    for document in firsts.objects(443):
+        await _make(client, document, firsts.MANAGER)
+    for document in [*_first_objects(authority), *([claims.storage_class()] if storage else [])]:
+        await _make(client, document, "aboard")
     for runtime in runtimes.shipped_runtimes():
         await client.apply(kind_of(runtime), runtime, manager="aboard", force=True)
 
 
+async def _make(client: Inside, document: Document, manager: str) -> None:
+    """Create it unless it is there."""
+    kind = kind_of(document)
+    if await client.get(kind, key_of(document)) is None:
+        with contextlib.suppress(AlreadyExists):
+            await client.create(kind, document, manager=manager)
+
+
 def _first_objects(authority: str) -> list[Document]:
-    names = ("default", "kube-system", "kube-public", "kube-node-lease", "kubeflow-system")
-    spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in names]
-    return [*spaces, claims.storage_class(), _trust(authority), *(document for _, document in defaults.OBJECTS)]
+    system = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TrainingSettings().namespace}}
+    return [system, _trust(authority), *(document for _, document in defaults.OBJECTS)]
 
 
 def _trust(authority: str) -> Document:

@@ -20,7 +20,7 @@ from tests.conformance.results import Result
 # The stories were recorded without scheduler, pod runner and anything of ours beside the reference stack.
 CONTROLLERS = "trainjob,jobset,job,ttl,namespaces,accounts,rootca,claim-protection,garbage"
 ADMISSION = "trainjob,jobset"
-GATES = ("", "RestartJob", "ElasticJobSet")
+OFF = ("TrainJobStatus=false",)  # on by default with us, off in the reference stack
 AT_ONCE = 24
 OPTIONS = {
     "level": "full",
@@ -40,7 +40,8 @@ def run_planes(data: Path) -> Iterator[Result]:
     known = {",".join(story.get("gates") or ()) for story in _stories(data)}
     for gates in sorted(known):
         options = [f"--controllers={CONTROLLERS}", f"--admission={ADMISSION}", "--plain"]
-        options += [f"--feature-gates={gate}=true" for gate in gates.split(",") if gate]
+        switched = [*OFF, *(f"{gate}=true" for gate in gates.split(",") if gate)]
+        options.append(f"--feature-gates={','.join(switched)}")
         with plane(options) as server:
             yield from run(data, server.server, server.token, gates)
 

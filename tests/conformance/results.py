@@ -61,7 +61,8 @@ def score(suite: str, results: Iterable[Result], accepted: list[Accepted]) -> Sc
     """A unit passes when nothing differs; one whose every difference is accepted counts as accepted."""
     total, failures = Score(suite), []
     family = suite.partition("/")[0]
-    for unit, differences in results:
+    for result in results:
+        unit, differences = result.id, result.differences
         open_ones = [d for d in differences if not any(a.covers(family, unit, d) for a in accepted)]
         if not differences:
             total.passed += 1

@@ -260,7 +260,6 @@ def policy(scenario: Scenario) -> policies.Policy:
         actions=tuple(scenario["actions"]),
         consolidation_victims=-1,
         stale_grace=60.0 if scenario["actions"] == ["stalegangeviction"] else 0.0,
-        signatures=bool((scenario.get("options") or {}).get("signatures")),
     )
     if scenario.get("plugins"):
         named = {plugin["name"]: plugin.get("args") or {} for plugin in scenario["plugins"]}
@@ -337,7 +336,10 @@ def _pods_of(facts: World) -> dict[str, dict[str, Any]]:
 
 def fair(session: Session) -> dict[str, dict[str, float]]:
     queues = session.state.queues
-    return {name: {**dict(zip(RESOURCES, queues.fair[row])), "gpu": _shown(queues.fair[row][2])} for name, row in queues.index.items()}
+    return {
+        name: {**dict(zip(RESOURCES, queues.fair[row])), "gpu": _shown(queues.fair[row][2])}
+        for name, row in queues.index.items()
+    }
 
 
 def _shown(gpus: float) -> float:
@@ -456,9 +458,7 @@ def _unmet(name: str, pod: dict[str, Any], expected: dict[str, Any]) -> Iterator
 
 def division_differences(division: Scenario) -> list[str]:
     ours = divide(division)
-    recorded = (
-        [division["fairShare"]] if "fairShare" in division else division["outcomes"]
-    )
+    recorded = [division["fairShare"]] if "fairShare" in division else division["outcomes"]
     found = [list(_share_differences(ours, theirs)) for theirs in recorded]
     return min(found, key=len)
 

@@ -9,7 +9,7 @@ JOB = """\
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob
 metadata:
-  name: x
+  name: job-{runtime}
 spec:
   runtimeRef:
     name: {runtime}

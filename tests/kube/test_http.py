@@ -69,5 +69,5 @@ def test_a_stream_comes_in_pieces():
 
 
 def test_nobody_there_is_one_sentence():
-    with pytest.raises(Unavailable, match="nobody answers; is the plane running"):
+    with pytest.raises(Unavailable, match="nobody answers there; `aboard up` starts a plane"):
         asyncio.run(Transport(Address("127.0.0.1", 1)).call(Call("GET", "/")))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,8 +14,9 @@ class Kind:
     kind: str
     plural: str
     namespaced: bool = True
-    short: tuple[str, ...] = ()
-    categories: tuple[str, ...] = ()
+    # Names for people; two kinds that differ in nothing else are one.
+    short: tuple[str, ...] = field(default=(), compare=False)
+    categories: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def api_version(self) -> str:
@@ -111,8 +112,8 @@ QUEUE = Kind("scheduling.run.ai", "v2", "Queue", "queues", namespaced=False)
 BIND_REQUEST = Kind("scheduling.run.ai", "v1alpha2", "BindRequest", "bindrequests")
 TOPOLOGY = Kind("kai.scheduler", "v1alpha1", "Topology", "topologies", namespaced=False)
 SCHEDULING_SHARD = Kind("kai.scheduler", "v1", "SchedulingShard", "schedulingshards", namespaced=False)
-POD_GROUP_COSCHEDULING = Kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", short=("pg", "pgs"))
-POD_GROUP_VOLCANO = Kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", short=("pg", "podgroup-v1beta1"))
+POD_GROUP_COSCHEDULING = Kind("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups", short=("pgs",))
+POD_GROUP_VOLCANO = Kind("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", short=("podgroup-v1beta1",))
 PYTORCH_JOB = Kind("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")
 MPI_JOB = Kind("kubeflow.org", "v2beta1", "MPIJob", "mpijobs")
 TF_JOB = Kind("kubeflow.org", "v1", "TFJob", "tfjobs")

@@ -77,7 +77,7 @@ def refers_to(reference: Document, kind: Kind) -> bool:
 
 def stamp(moment: datetime) -> str:
     """A moment as metadata writes it: UTC, whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).isoformat()[:19] + "Z"
 
 
 def micro_stamp(moment: datetime) -> str:

@@ -7,7 +7,7 @@ A hook is any object with a `name` and one or both of `mutate(request, view)` an
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from allaboard.api.documents import Document, Documents, Key
@@ -17,7 +17,7 @@ from allaboard.cluster.access import User
 from allaboard.cluster.rules import Rules
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """What is about to happen. `new` is None for DELETE, `old` for CREATE."""
 
@@ -35,6 +35,21 @@ class Request:
     @property
     def kind(self) -> Kind:
         return self.rules.kind
+
+    def about(self, new: Document) -> Request:
+        """The same request with another document."""
+        return Request(
+            self.operation,
+            self.rules,
+            self.key,
+            new,
+            self.old,
+            self.subresource,
+            self.user,
+            self.dry_run,
+            self.options,
+            self.warnings,
+        )
 
 
 class View(Protocol):
@@ -68,7 +83,7 @@ class Chain:
         for _, step in self._steps("mutate", request):
             changed = step(request, self.view)
             if isinstance(changed, dict):
-                request = replace(request, new=changed)
+                request = request.about(changed)
         if self.webhooks is not None:
             changed = await self.webhooks.mutate(request)
             return request.new if changed is None else changed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
@@ -17,6 +17,7 @@ from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import Item, decode, encode
 from allaboard.cluster.table import table
 from allaboard.cluster.versions import prefix_of, served
+from allaboard.merge.apply import blank
 
 JSON, YAML, TEXT = "application/json", "application/yaml", "text/plain; charset=utf-8"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -91,8 +92,8 @@ def _noted(form: Form, data: bytes, code: int) -> Answer:
 class Shaper:
     """Turns items and pages into bodies; knows the time (for ages) and how rows include objects."""
 
-    def __init__(self, store: Store, rules: Rules, form: Form, now: datetime, include: str) -> None:
-        self.store, self.rules, self.form, self.now = store, rules, form, now
+    def __init__(self, store: Store, rules: Rules, form: Form, clock: Callable[[], datetime], include: str) -> None:
+        self.store, self.rules, self.form, self.clock = store, rules, form, clock
         self.include = include or "Metadata"
         if form.shape == "Table" and self.include not in ("Metadata", "Object", "None"):
             words = f"Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
@@ -118,15 +119,15 @@ class Shaper:
         """An object that says nothing but how far a watch has come."""
         metadata: Document = {"resourceVersion": str(revision)} | ({"annotations": annotations} if annotations else {})
         kind = self.rules.kind
-        empty: Document = {"kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
+        empty = {**blank(self.rules.structure), "kind": kind.kind, "apiVersion": kind.api_version, "metadata": metadata}
         if self.form.shape == "Table":
             return self._table([empty], headers=headers)
         if self.form.shape:
             return {**metadata_only(empty), "apiVersion": f"meta.k8s.io/{self.form.version}"}
-        return empty if self.rules.custom else self.rules.structure.default(empty)
+        return empty
 
     def _table(self, documents: Sequence[Document], *, headers: bool = True) -> Document:
-        body = table(self.rules, documents, self.now, include=self.include, headers=headers)
+        body = table(self.rules, documents, self.clock(), include=self.include, headers=headers)
         return {**body, "apiVersion": f"meta.k8s.io/{self.form.version}"}
 
     def page(self, page: Page) -> Answer:

@@ -12,6 +12,7 @@ import yaml
 from allaboard.api.documents import Document
 from allaboard.api.errors import BadRequest, UnsupportedMedia
 from allaboard.cluster import wire
+from allaboard.cluster.store import encode
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
 _SPACED = re.compile(rb'"[ \t\r\n]+:')
@@ -27,8 +28,8 @@ def read_json(data: bytes) -> tuple[object, list[str]]:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as fault:
         raise Unreadable(_words(data, fault)) from fault
-    # Counting is cheaper than reading twice: as many keys in the text as in the value means none was said twice.
-    if data.count(b'":') == _keys(value) and not _SPACED.search(data):
+    # Counting is cheaper than reading twice: written again, a text without duplicates has as many keys as before.
+    if data.count(b'":') == encode(value).count(b'":') and not _SPACED.search(data):
         return value, []
     return value, list(_duplicates(json.loads(data, object_pairs_hook=_Pairs)))
 
@@ -43,14 +44,6 @@ def _words(data: bytes, fault: Exception) -> str:
     at = data[int(place[1]) :] if place else data
     letter = at.decode("utf-8", "replace")[:1] or text[:1]
     return f"invalid character '{letter}' looking for beginning of value"
-
-
-def _keys(value: object) -> int:
-    if isinstance(value, dict):
-        return len(value) + sum(_keys(each) for each in value.values() if isinstance(each, dict | list))
-    if isinstance(value, list):
-        return sum(_keys(each) for each in value if isinstance(each, dict | list))
-    return 0
 
 
 class _Pairs(list[tuple[str, object]]):
@@ -75,10 +68,26 @@ class _Loader(yaml.CSafeLoader):
     """YAML as kubectl reads it: timestamps and such stay text."""
 
 
+_BOOLEAN = "tag:yaml.org,2002:bool"
 for _letter, _resolvers in list(_Loader.yaml_implicit_resolvers.items()):
     _Loader.yaml_implicit_resolvers[_letter] = [
         (tag, pattern) for tag, pattern in _resolvers if tag != "tag:yaml.org,2002:timestamp"
     ]
+_Loader.add_implicit_resolver(_BOOLEAN, re.compile("^(?:y|Y|n|N)$"), list("yYnN"))
+_Loader.add_constructor(_BOOLEAN, lambda loader, node: str(node.value).lower() in ("y", "yes", "true", "on"))
+
+
+def _plain(value: object) -> object:
+    """YAML as JSON: keys are text, whatever they look like."""
+    if isinstance(value, dict):
+        return {_key(key): _plain(each) for key, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list) else value
+
+
+def _key(key: object) -> str:
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    return "null" if key is None else str(key)
 
 
 def read_yaml(data: bytes) -> tuple[object, list[str]]:
@@ -87,7 +96,7 @@ def read_yaml(data: bytes) -> tuple[object, list[str]]:
         return read_json(data)
     try:
         node = yaml.compose(data, Loader=_Loader)
-        value = yaml.load(data, Loader=_Loader)
+        value = _plain(yaml.load(data, Loader=_Loader))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as fault:
         raise Unreadable(_yaml_words(fault)) from fault
     twice = list(_twice(node)) if node is not None else []
@@ -95,9 +104,15 @@ def read_yaml(data: bytes) -> tuple[object, list[str]]:
 
 
 def _yaml_words(fault: Exception) -> str:
-    mark = getattr(fault, "problem_mark", None)
+    """Upstream counts a scanner's lines from one, a parser's from zero, and says nothing of line zero."""
+    mark, context = getattr(fault, "problem_mark", None), getattr(fault, "context_mark", None)
     problem = getattr(fault, "problem", None) or "could not be read"
-    return f"yaml: line {mark.line}: {problem}" if mark else f"yaml: {problem}"
+    line = mark.line if mark else 0
+    if line:
+        line += isinstance(fault, yaml.scanner.ScannerError)
+    elif context:
+        line = context.line
+    return f"yaml: line {line}: {problem}" if line else f"yaml: {problem}"
 
 
 def _twice(node: yaml.Node) -> Iterator[str]:
@@ -154,7 +169,7 @@ def read_protobuf(data: bytes, kind: str) -> Document:
 def _hex(data: bytes) -> str:
     if not data:
         return "<empty>"
-    return data.decode() if data[:1] == b"{" else data[:100].hex()
+    return data.decode("utf-8", "replace") if data[:1] == b"{" else data[:100].hex()
 
 
 def _not_an_object(value: object, kind: str, data: bytes) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import BadRequest, UnsupportedMedia
 from allaboard.cluster import body
 from allaboard.cluster.access import User
-from allaboard.cluster.answers import Answer
 from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.options import WriteOptions
 
@@ -27,6 +26,7 @@ class Call:
     headers: Mapping[str, str]
     data: bytes
     user: User
+    warnings: list[str] = field(default_factory=list)  # told beside the answer, whatever it is
 
     @property
     def content_type(self) -> str:
@@ -36,7 +36,9 @@ class Call:
 def asked(call: Call, wanted: WriteOptions) -> Ask:
     """Who asks and how; the field manager is the first word of the user agent where none is named."""
     manager = wanted.manager or call.headers.get("user-agent", "").partition("/")[0] or "unknown"
-    return Ask(call.user, manager, wanted.dry_run, wanted.validation, wanted.force)
+    ask = Ask(call.user, manager, wanted.dry_run, wanted.validation, wanted.force)
+    ask.warnings = call.warnings
+    return ask
 
 
 def read_body(call: Call, place: Place) -> tuple[Document, list[str]]:
@@ -92,9 +94,10 @@ def read_apply(data: bytes, ask: Ask) -> tuple[Document, list[str]]:
     return value or {}, twice
 
 
-def warned(answer: Answer, ask: Ask) -> Answer:
-    """The answer with its warnings as headers."""
-    for text in dict.fromkeys(ask.warnings):
-        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        answer.headers.append((b"warning", f'299 - "{escaped}"'.encode()))
-    return answer
+def warning_headers(warnings: Sequence[str]) -> list[tuple[bytes, bytes]]:
+    """Warnings as headers, each said once."""
+    lines = []
+    for text in dict.fromkeys(warnings):
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        lines.append((b"warning", f'299 - "{escaped}"'.encode()))
+    return lines

@@ -13,6 +13,13 @@ class _Omitted:
     """Stands for a bad value that is not shown."""
 
 
+class Ordered:
+    """A bad value whose fields are shown in the order in which they stand, as Go shows a struct's."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
 OMITTED = _Omitted()
 IMMUTABLE = "field is immutable"
 NEGATIVE = "must be greater than or equal to 0"
@@ -22,6 +29,8 @@ def shown(value: object) -> str:
     """A bad value as the message quotes it: JSON, whose strings are quoted as Go quotes them."""
     if isinstance(value, str):
         return quoted(value)
+    if isinstance(value, Ordered):
+        return msgspec.json.encode(value.value).decode()
     return msgspec.json.encode(value, order="sorted").decode()
 
 

@@ -7,14 +7,17 @@ from datetime import datetime, timedelta
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import Conflict
+from allaboard.api.kinds import CRD, NAMESPACE
 from allaboard.api.meta import is_leaving, moment_of, stamp
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
+from allaboard.cluster.definitions import ending
 from allaboard.cluster.draft import request_for
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.registry import table_of
 from allaboard.cluster.rules import Rules, at_once
 from allaboard.cluster.store import Happening, Item, encode
+from allaboard.cluster.update import held
 from allaboard.cluster.versions import served
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -47,6 +50,8 @@ async def delete(cluster: Cluster, place: Place, wish: Wish, ask: Ask) -> Outcom
     old = cluster.store.document(before)
     check(place, wish, old)
     await cluster.chain.validate(request_for(place, ask, None, old))
+    if place.rules.orphan_warning and not wish.propagation and "orphanDependents" not in wish.options:
+        ask.warnings.append(place.rules.orphan_warning)
     latest = cluster.latest(place)
     if latest is not before:  # a webhook took its time: what it agreed to is no longer there
         return await delete(cluster, place, wish, ask)
@@ -74,22 +79,20 @@ def _precondition(place: Place, why: str) -> Conflict:
     again = "been deleted and then recreated" if "UID" in why else "been modified"
     kind = place.rules.kind
     details = {"name": place.key.name} | ({"group": kind.group} if kind.group else {}) | {"kind": kind.kind}
-    words = (
-        f'Operation cannot be fulfilled on {place.rules.title} "{place.key.name}": {why}The object might have {again}'
-    )
-    return Conflict(words, details=details)
+    what = f'Operation cannot be fulfilled on {refusals.title(kind)} "{place.key.name}"'
+    return Conflict(f"{what}: {why}The object might have {again}", details=details)
 
 
 def steps(cluster: Cluster, place: Place, before: Item, wish: Wish, ask: Ask) -> tuple[Happening, ...]:
     """The changes a deletion makes: mark, remove, or mark and remove."""
     rules, old = place.rules, cluster.store.document(before)
     marked = mark(rules, old, wish, cluster.world.now())
-    held = bool(marked["metadata"].get("finalizers"))
+    stays = held(marked)
     waits = (marked["metadata"].get("deletionGracePeriodSeconds") or 0) > 0
     table = table_of(rules)
     if ask.dry_run:
-        return _rehearsed(marked, before, gone=not held and not waits, table=table)
-    if held or waits:
+        return _rehearsed(marked, before, gone=not stays and not waits, table=table)
+    if stays or waits:
         return (cluster.store.put(table, marked, before),) if marked != old else ()
     if graceful(rules) and not is_leaving(old):
         # Upstream: a graceful kind is always marked first, also when nothing is left to wait for.
@@ -113,7 +116,12 @@ def mark(rules: Rules, old: Document, wish: Wish, now: datetime) -> Document:
     if not is_leaving(old):
         grace = rules.grace(old, wish.grace) if graceful(rules) else 0
         metadata["deletionTimestamp"] = stamp(now + timedelta(seconds=grace))
+        if rules.kind == NAMESPACE:
+            return {**old, "metadata": metadata, "status": {**(old.get("status") or {}), "phase": "Terminating"}}
         metadata["deletionGracePeriodSeconds"] = grace
+        if rules.kind == CRD:
+            old = ending({**old, "metadata": metadata}, now)
+            metadata = old["metadata"]
         if metadata.get("generation"):
             metadata["generation"] += 1
     elif wish.grace is not None and graceful(rules):

@@ -16,7 +16,6 @@ from allaboard.cluster.call import (
     read_body,
     read_delete_options,
     read_patch,
-    warned,
 )
 from allaboard.cluster.create import create
 from allaboard.cluster.delete import Outcome, Wish, delete, delete_collection
@@ -37,7 +36,7 @@ class Dispatcher:
     def shaper(self, call: Call, place: Place) -> Shaper:
         form = negotiate(call.headers.get("accept", ""))
         include = options.first(call.query, "includeObject")
-        return Shaper(self.cluster.store, place.rules, form, self.cluster.world.now(), include)
+        return Shaper(self.cluster.store, place.rules, form, self.cluster.world.now, include)
 
     async def answer(self, call: Call, place: Place) -> Answer | Flow:
         """The answer to a request about an object, a collection or a subresource."""
@@ -96,14 +95,14 @@ class Dispatcher:
         ask = asked(call, options.read_write("CreateOptions", call.query))
         document, twice = read_body(call, place)
         item = await create(self.cluster, place, document, ask, twice)
-        return warned(shaper.one(item, 201), ask)
+        return shaper.one(item, 201)
 
     async def _update(self, call: Call, place: Place) -> Answer:
         shaper = self.shaper(call, place)
         ask = asked(call, options.read_write("UpdateOptions", call.query))
         document, twice = read_body(call, place)
         item = await update(self.cluster, place, document, ask, twice)
-        return warned(shaper.one(item), ask)
+        return shaper.one(item)
 
     async def _patch(self, call: Call, place: Place) -> Answer:
         shaper = self.shaper(call, place)
@@ -113,18 +112,18 @@ class Dispatcher:
         if media in APPLY:
             document, twice = read_apply(call.data, ask)
             item, new = await apply(self.cluster, place, document, ask)
-            return warned(shaper.one(item, 201 if new else 200), ask)
+            return shaper.one(item, 201 if new else 200)
         value, twice = read_patch(call.data)
         item = await patch(self.cluster, place, Patch(media, value, twice), ask)
-        return warned(shaper.one(item), ask)
+        return shaper.one(item)
 
     async def _delete(self, call: Call, place: Place) -> Answer:
         shaper = self.shaper(call, place)
         wish, ask = self._wish(call)
         outcome = await delete(self.cluster, place, wish, ask)
         if not outcome.gone or place.rules.answers_object:
-            return warned(shaper.one(outcome.item), ask)
-        return warned(written(shaper.form, deleted(place, outcome)), ask)
+            return shaper.one(outcome.item)
+        return written(shaper.form, deleted(place, outcome))
 
     async def _delete_collection(self, call: Call, place: Place) -> Answer:
         shaper = self.shaper(call, place)
@@ -132,13 +131,13 @@ class Dispatcher:
         wish, ask = self._wish(call)
         page = listed(self.cluster, place, wanted)
         await delete_collection(self.cluster, place, [item.key for item in page.items], wish, ask)
-        return warned(shaper.page(page), ask)
+        return shaper.page(page)
 
     def _wish(self, call: Call) -> tuple[Wish, Ask]:
         stated = read_delete_options(call) if call.data else options.read_delete(call.query)
         if causes := options.delete_causes(stated):
             raise refusals.options_invalid("DeleteOptions", causes)
-        ask = Ask(call.user, dry_run=bool(stated.get("dryRun")), options=stated)
+        ask = Ask(call.user, dry_run=bool(stated.get("dryRun")), options=stated, warnings=call.warnings)
         return wish_of(stated), ask
 
 

@@ -3,10 +3,9 @@ admission makes of it, what the server itself fills in, and whether it may be.""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import Cause
+from allaboard.api.kinds import EVENT, EVENT_V1
 from allaboard.api.meta import name_of, stamp
 from allaboard.cluster import refusals
 from allaboard.cluster.admission import Chain, Request
@@ -36,7 +35,10 @@ async def mutated(chain: Chain, request: Request) -> Document:
     if after is before or after is None:
         return before or {}
     rules = request.rules
-    return rules.default(rules.structure.default(after))
+    # Our own hooks hand back whole documents; others, and the schema of a custom kind, need their defaults filled in.
+    if rules.custom or chain.webhooks is not None:
+        after = rules.structure.default(after)
+    return rules.default(after)
 
 
 async def permitted(chain: Chain, request: Request, new: Document) -> None:
@@ -44,9 +46,10 @@ async def permitted(chain: Chain, request: Request, new: Document) -> None:
     rules, old = request.rules, request.old
     causes = broken(rules, new, old, request.subresource)
     if causes:
-        raise refusals.invalid(rules.kind, name_of(new), causes)
+        # Upstream validates both groups of events as the core kind.
+        raise refusals.invalid(EVENT if rules.kind == EVENT_V1 else rules.kind, name_of(new), causes)
     request.warnings.extend(rules.warnings(new, old))
-    await chain.validate(replace(request, new=new))
+    await chain.validate(request.about(new))
 
 
 def broken(rules: Rules, new: Document, old: Document | None, subresource: str) -> list[Cause]:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from allaboard.api.documents import Document, Documents, Key
 from allaboard.api.errors import NotFound
-from allaboard.api.kinds import POD, Kind
+from allaboard.api.kinds import CRD, POD, Kind
 from allaboard.api.meta import key_of, namespace_of, uid_of
 from allaboard.api.queries import EVERYTHING, Change, Listing, Select
 from allaboard.api.selectors import parse_fields, parse_labels
@@ -22,6 +22,7 @@ from allaboard.cluster.pods import bind
 from allaboard.cluster.read import Query, acceptor, get, listed
 from allaboard.cluster.registry import table_of
 from allaboard.cluster.rules import Rules
+from allaboard.cluster.store import Item
 from allaboard.cluster.update import update
 from allaboard.cluster.versions import shown
 from allaboard.cluster.watch import Watcher
@@ -67,7 +68,7 @@ class Inside:
 
     async def create(self, kind: Kind, document: Document, *, manager: str) -> Document:
         place = self._place(kind, Key(namespace_of(document), ""))
-        return self._told(await create(self.cluster, place, document, self._ask(manager)))
+        return await self._established(kind, await create(self.cluster, place, document, self._ask(manager)))
 
     async def update(self, kind: Kind, document: Document, *, manager: str, subresource: str = "") -> Document:
         place = self._place(kind, key_of(document), subresource)
@@ -86,7 +87,7 @@ class Inside:
         ask.force = force
         place = self._place(kind, key_of(document), subresource)
         item, _ = await apply(self.cluster, place, document, ask)
-        return self._told(item)
+        return await self._established(kind, item)
 
     async def delete(
         self, kind: Kind, key: Key, *, uid: str = "", propagation: str = "", grace: int | None = None
@@ -121,8 +122,14 @@ class Inside:
             raise refusals.no_resource()
         return Place(rules, Key(namespace_of(document), "")), document
 
-    def _told(self, item: object) -> Document:
-        return self.cluster.store.document(item)  # type: ignore[arg-type]
+    async def _established(self, kind: Kind, item: Item) -> Document:
+        """The answer to a write; a definition is answered for when what it defines is served."""
+        if kind == CRD:
+            await self.cluster.store.commit()  # the server's own write was queued before this one
+        return self._told(item)
+
+    def _told(self, item: Item) -> Document:
+        return self.cluster.store.document(item)
 
     def _ask(self, manager: str) -> Ask:
         return Ask(self.user, manager, validation="Ignore")

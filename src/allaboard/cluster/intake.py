@@ -12,13 +12,20 @@ from allaboard.cluster.store import encode
 
 
 def accept(
-    rules: Rules, document: Document, ask: Ask, duplicates: Sequence[str] = (), *, ordered: bool = False
+    rules: Rules,
+    document: Document,
+    ask: Ask,
+    duplicates: Sequence[str] = (),
+    *,
+    ordered: bool = False,
+    applied: bool = False,
 ) -> Document:
     """The document with what its schema does not know removed and what it leaves out filled in.
 
-    `ordered` names unknown fields by the alphabet: what a patch made has no order of its own.
+    `ordered` names unknown fields by the alphabet: what a patch made has no order of its own. What an apply put
+    together (`applied`) keeps its nulls.
     """
-    admitted = rules.structure.admit(document)
+    admitted = rules.structure.admit(document, sent=not applied)
     if admitted.malformed:
         raise BadRequest(_cannot_handle(rules, admitted.malformed))
     complain(rules, ask, duplicates, sorted(admitted.unknown) if ordered else admitted.unknown)
@@ -73,7 +80,7 @@ def _refuse_custom(rules: Rules, version: object, name: object, document: Docume
     kind = rules.kind
     if not name or not version:
         missing = "Kind" if not name else "apiVersion"
-        text = encode({key: value for key, value in document.items() if key != "metadata" or value}).decode()
+        text = encode(document).decode()
         what = f"the object provided is unrecognized (must be of type {kind.kind})"
         raise BadRequest(f"{what}: Object '{missing}' is missing in '{text}' ({text})")
     if name != kind.kind:

@@ -11,17 +11,57 @@ from datetime import datetime, timedelta
 
 from allaboard.api.documents import Key
 from allaboard.api.errors import ApiError
-from allaboard.api.kinds import EVENT
-from allaboard.cluster.definitions import Definitions
+from allaboard.api.kinds import CRD, EVENT
+from allaboard.api.meta import is_leaving
+from allaboard.cluster.ask import Ask, Place
+from allaboard.cluster.definitions import CLEANUP, MANAGER, emptied
+from allaboard.cluster.delete import Wish, delete
 from allaboard.cluster.garbage import Collector
-from allaboard.cluster.plane import Cluster
-from allaboard.cluster.store import Happening
+from allaboard.cluster.plane import DEFINITIONS, Cluster
+from allaboard.cluster.store import Happening, Item
+from allaboard.cluster.update import change
 
 log = logging.getLogger(__name__)
 
 EVENT_LIFE = timedelta(hours=1)
 SWEEP = 30.0  # seconds between looks for events that are too old
 RETRY = 1.0  # seconds after a failure, a full disk for instance
+
+
+class Definitions:
+    """Ends definitions whose deletion was asked for: their objects go first."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.leaving: dict[Key, None] = {}
+        for item in cluster.store.table(DEFINITIONS).items():
+            self._look(item)
+        cluster.store.listeners.append(self._notice)
+
+    def _notice(self, happening: Happening) -> None:
+        if happening.table == DEFINITIONS and happening.type != "DELETED":
+            self._look(happening.item)
+
+    def _look(self, item: Item) -> None:
+        if is_leaving(self.cluster.store.document(item)):
+            self.leaving[item.key] = None
+
+    async def settle(self) -> None:
+        for key in list(self.leaving):
+            definition = self.cluster.head.get(CRD, key)
+            if definition is None or CLEANUP not in (definition["metadata"].get("finalizers") or ()):
+                del self.leaving[key]
+                continue
+            await self._empty(key)
+            if not any(self.cluster.store.table(key.name).latest_items()):
+                place = Place(self.cluster.registry.of(CRD), key)
+                await change(self.cluster, place, emptied, Ask(manager=MANAGER))
+
+    async def _empty(self, key: Key) -> None:
+        for rules in self.cluster.registry.custom.get(key.name, ())[:1]:
+            for item in list(self.cluster.store.table(key.name).latest_items()):
+                if not is_leaving(self.cluster.store.document(item)):
+                    await delete(self.cluster, Place(rules, item.key), Wish("Background"), Ask(manager=MANAGER))
 
 
 class Keeper:

@@ -112,30 +112,33 @@ def annotation_causes(annotations: Document, field: str) -> list[Cause]:
     return [*found, complaints.too_long(field, ANNOTATIONS_LIMIT)] if size > ANNOTATIONS_LIMIT else found
 
 
+OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
+
+
 def _owners(owners: list[Document]) -> list[Cause]:
     field, found, controller = "metadata.ownerReferences", list[Cause](), ""
-    for owner in owners:
-        found += _owner(owner, field)
+    for index, owner in enumerate(owners):
+        found += _owner(owner, f"{field}[{index}]")
         if owner.get("controller"):
             name = f"{owner.get('kind')}/{owner.get('name')}"
             if controller:
                 why = 'Only one reference can have Controller set to true. Found "true" in references for '
-                found.append(complaints.invalid(field, owners, f"{why}{controller} and {name}"))
+                listed = [_in_order(owner) for owner in owners]
+                found.append(complaints.invalid(field, complaints.Ordered(listed), f"{why}{controller} and {name}"))
             controller = controller or name
     return found
 
 
-def _owner(owner: Document, field: str) -> list[Cause]:
-    found: list[Cause] = []
-    if not owner.get("apiVersion", "").rpartition("/")[2]:
-        found.append(
-            complaints.invalid(f"{field}.apiVersion", owner.get("apiVersion", ""), "version must not be empty")
-        )
-    for part in ("kind", "name", "uid"):
-        if not owner.get(part):
-            found.append(complaints.invalid(f"{field}.{part}", owner.get(part) or "", "must not be empty"))
+def _in_order(owner: Document) -> Document:
+    return {key: owner[key] for key in OWNER_FIELDS if owner.get(key) is not None}
+
+
+def _owner(owner: Document, here: str) -> list[Cause]:
+    missing = [part for part in ("apiVersion", "kind", "name", "uid") if not owner.get(part)]
+    found = [complaints.required(f"{here}.{part}", "must not be empty") for part in missing]
     if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
-        found.append(complaints.invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
+        why = "/v1, Kind=Event is disallowed from being an owner"
+        found.append(complaints.invalid(here, complaints.Ordered(_in_order(owner)), why))
     return found
 
 
@@ -146,6 +149,19 @@ def _finalizers(finalizers: list[str]) -> list[Cause]:
     if {"orphan", "foregroundDeletion"} <= set(finalizers):
         why = "finalizer orphan and foregroundDeletion cannot be both set"
         found.append(complaints.invalid(field, finalizers, why))
+    return found
+
+
+STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
+
+
+def unqualified_finalizers(metadata: Document) -> list[Cause]:
+    """Built-in kinds know no finalizers but their own and those of a domain."""
+    found = []
+    for index, name in enumerate(metadata.get("finalizers") or ()):
+        if "/" not in name and name not in STANDARD_FINALIZERS:
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            found.append(complaints.invalid(f"metadata.finalizers[{index}]", name, why))
     return found
 
 

@@ -29,9 +29,9 @@ def applied(place: Place, config: Document, live: Document | None, ask: Ask, now
     return merging.apply(live, config, place.rules.structure, actor, force=ask.force)
 
 
-def track_as(place: Place, new: Document, old: Document, ask: Ask, api_version: str) -> Document:
-    """The document after a write through a door that speaks another version, as `scale` does; it has no time."""
-    actor = Actor(ask.manager, api_version, "", place.subresource)
+def track_as(place: Place, new: Document, old: Document, ask: Ask) -> Document:
+    """The document after a write through a door that shows something else, as `scale` does; the entry has no time."""
+    actor = Actor(ask.manager, place.rules.kind.api_version, "", place.subresource)
     return merging.track(old, new, place.rules.structure, actor)
 
 

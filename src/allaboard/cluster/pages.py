@@ -87,6 +87,8 @@ class Pages:
                 return self._group(group)
             case ["apis", group, version]:
                 return self._resources(group, version)
+            case ["openapi", "v2"]:
+                return Answer(200, openapi.version2(), openapi.VERSION2)
             case ["openapi", "v3"]:
                 return Answer(200, encode(openapi.index(entries(served))), TEXT)
             case ["openapi", "v3", *where]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from allaboard.cluster.ownership import applied, track
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.store import Item, encode
 from allaboard.cluster.update import change, check_revision
+from allaboard.cluster.versions import served
 from allaboard.merge.patch import json_patch, merge_patch
 from allaboard.merge.strategic import strategic_merge
 
@@ -69,7 +71,9 @@ def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch) -> D
         check_type(place, patched)
         accepted = accept(rules, patched, ask, patch.duplicates, ordered=True)
     except BadRequest as error:
-        raise _invalid_patch(_quoted(patched, patch), error.message) from error
+        words = _converted(error.message) if patch.type == STRATEGIC else error.message
+        quoted = go_text(patch.body) if words != error.message else _quoted(patched, patch)
+        raise _invalid_patch(quoted, words) from error
     check_names(place, accepted)
     return accepted
 
@@ -117,6 +121,21 @@ def go_text(value: object) -> str:
     return "<nil>" if value is None else str(value)
 
 
+_WRONG_TYPE = re.compile(r"json: cannot unmarshal (\w+)(?: [^ ]+)? into Go struct field [^ ]+ of type (.+)")
+_GO_NAMES = {"number": "int64", "object": "map[string]interface {}", "array": "[]interface {}"}
+
+
+def _converted(message: str) -> str:
+    """A wrong type as strategic merge says it: it converts maps, where other patches decode JSON."""
+    found = _WRONG_TYPE.search(message)
+    if found is None:
+        return message
+    given, wanted = _GO_NAMES.get(found[1], found[1]), found[2]
+    if wanted.startswith("map["):
+        return f"cannot restore map from {given}"
+    return f"cannot restore slice from {given}" if wanted.startswith("[]") else f"cannot convert {given} to {wanted}"
+
+
 def _invalid_patch(quoted: str, message: str) -> Invalid:
     """Upstream knows no kind and no name here."""
     _, handled, why = message.partition(" cannot be handled as a ")
@@ -128,7 +147,11 @@ def _invalid_patch(quoted: str, message: str) -> Invalid:
 async def apply(cluster: Cluster, place: Place, config: Document, ask: Ask) -> tuple[Item, bool]:
     """Server-side apply; the second value says whether the object is new."""
     config = stated(place, config)
-    if cluster.latest(place) is None:
+    before = cluster.latest(place)
+    memory = (place, ask.manager, ask.force)
+    if before is not None and cluster.repeats(memory, config, before):
+        return served(place.rules, before, cluster.store), False
+    if before is None:
         if place.subresource:
             raise refusals.not_found(place.rules.kind, place.key.name)
         return await _create(cluster, place, config, ask), True
@@ -136,15 +159,19 @@ async def apply(cluster: Cluster, place: Place, config: Document, ask: Ask) -> t
     def build(old: Document) -> Document:
         check_revision(place, config, old)
         merged = applied(place, config, old, ask, cluster.world.now())
-        return old if merged is old else accept(place.rules, merged, ask)
+        return old if merged is old else accept(place.rules, merged, ask, applied=True)
 
-    return await change(cluster, place, build, ask), False
+    item = await change(cluster, place, build, ask)
+    if item is before and not ask.warnings:
+        cluster.remember(memory, config, before)
+    return item, False
 
 
 async def _create(cluster: Cluster, place: Place, config: Document, ask: Ask) -> Item:
     metadata = {name: value for name, value in config["metadata"].items() if name != "resourceVersion"}
     merged = applied(place, {**config, "metadata": metadata}, None, ask, cluster.world.now())
-    document = accept(place.rules, placed(place, merged), ask)
+    merged = {**merged, "metadata": {"name": place.key.name, **merged["metadata"]}}
+    document = accept(place.rules, placed(place, merged), ask, applied=True)
     return await born(cluster, place._replace(key=Key(place.key.namespace, "")), document, ask)
 
 
@@ -157,7 +184,7 @@ def stated(place: Place, config: Document) -> Document:
         raise BadRequest(f"invalid object type: {group}, Kind={name}")
     metadata = config.get("metadata")
     metadata = dict(metadata) if isinstance(metadata, dict) else {}
-    named = metadata.setdefault("name", place.key.name)
+    named = metadata.get("name") or place.key.name
     if named != place.key.name:
         raise BadRequest(f"the name of the object ({named}) does not match the name on the URL ({place.key.name})")
     if (metadata.get("namespace") or place.key.namespace) != place.key.namespace:

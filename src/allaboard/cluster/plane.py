@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Documents, Key
 from allaboard.api.kinds import Kind
-from allaboard.api.meta import name_of
+from allaboard.api.meta import is_leaving, name_of
+from allaboard.cluster import definitions
 from allaboard.cluster.admission import Chain, Webhooks
-from allaboard.cluster.ask import Place
+from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.kinds import BUILTIN
 from allaboard.cluster.memory import Store
+from allaboard.cluster.ownership import track
 from allaboard.cluster.registry import Registry, table_of
 from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import Happening, Item
 from allaboard.cluster.world import World
 
 DEFINITIONS = kinds.CRD.resource
+REPEATS = 4096  # applies remembered because they changed nothing
 
 
 class Head:
@@ -50,9 +53,23 @@ class Cluster:
         self.registry = Registry(rules)
         self.head = Head(store)
         self.chain = Chain(hooks, self.head, webhooks)
+        self._repeated: dict[Hashable, tuple[Document, Item]] = {}
         for item in store.table(DEFINITIONS).items():
             self.registry.learn(store.document(item))
         store.listeners.append(self._notice)
+
+    def repeats(self, who: Hashable, config: Document, item: Item) -> bool:
+        """Whether this very apply, on this very state, was seen to change nothing."""
+        known = self._repeated.get(who)
+        return known is not None and known[1] is item and known[0] == config
+
+    def remember(self, who: Hashable, config: Document, item: Item) -> None:
+        """An apply changed nothing: said again on the same state, it need not be tried (webhooks may differ)."""
+        if self.chain.webhooks is not None:
+            return
+        if len(self._repeated) >= REPEATS:
+            self._repeated.clear()
+        self._repeated[who] = (config, item)
 
     def latest(self, place: Place) -> Item | None:
         """What a writer builds on."""
@@ -61,7 +78,20 @@ class Cluster:
     def _notice(self, change: Happening) -> None:
         if change.table != DEFINITIONS:
             return
+        document = self.store.document(change.item)
         if change.type == "DELETED":
-            self.registry.forget(name_of(self.store.document(change.item)))
-        else:
-            self.registry.learn(self.store.document(change.item))
+            self.registry.forget(name_of(document))
+            return
+        self.registry.learn(document)
+        if not is_leaving(document):
+            self._establish(change.item, document)
+
+    def _establish(self, item: Item, document: Document) -> None:
+        """Accept a definition's names right after it was stored; what it defines is served from then on."""
+        table, now = self.store.table(DEFINITIONS), self.world.now()
+        settled = definitions.settled(document, map(self.store.document, table.items()), now)
+        if settled == document or table.latest(item.key) is not item:
+            return
+        place = Place(self.registry.of(kinds.CRD), item.key, "status")
+        tracked = track(place, settled, document, Ask(manager=definitions.MANAGER), now)
+        self.store.commit(self.store.put(DEFINITIONS, tracked, item))

@@ -18,7 +18,7 @@ from allaboard.cluster.memory import Store, Table
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.registry import table_of
 from allaboard.cluster.rules import Rules
-from allaboard.cluster.store import Item
+from allaboard.cluster.store import Item, encode
 from allaboard.cluster.versions import served, shown
 
 ANY_FIELD = FieldSelector()
@@ -99,13 +99,22 @@ def acceptor(rules: Rules, query: Query, store: Store) -> Accept | None:
             return None
         return lambda item: labels.matches(item.labels)
     tests = [(_value(rules, path, store), equal, value) for path, equal, value in fields.terms]
+    # A text that is nowhere in the bytes is in no field: most items are passed over without being decoded.
+    needles = [encode(value) for path, equal, value in fields.terms if equal and _is_quoted(value)]
 
     def accept(item: Item) -> bool:
         if labels.requirements and not labels.matches(item.labels):
             return False
+        if any(needle not in item.data for needle in needles):
+            return False
         return all((read(item) == value) is equal for read, equal, value in tests)
 
     return accept
+
+
+def _is_quoted(value: str) -> bool:
+    """Whether a value can only stand in a document as text."""
+    return value not in ("", "true", "false") and not value.lstrip("-").isdecimal()
 
 
 def _value(rules: Rules, path: str, store: Store) -> Callable[[Item], str]:

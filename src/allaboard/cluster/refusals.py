@@ -47,13 +47,19 @@ def uid_differs(kind: Kind, place: str, wanted: str, found: str) -> Conflict:
     return conflict(kind, place.rpartition("/")[2], store)
 
 
+def title(kind: Kind) -> str:
+    """A kind as a refusal names it: `Job.batch`."""
+    return f"{kind.kind}.{kind.group}" if kind.group else kind.kind
+
+
 def invalid(kind: Kind, name: str, causes: Iterable[Cause]) -> Invalid:
     """One sentence and one cause for each broken rule."""
     broken = tuple(causes)
-    title = f"{kind.kind}.{kind.group}" if kind.group else kind.kind
     about: Document = {"name": name} if name else {}
     about |= {"group": kind.group} if kind.group else {}
-    return Invalid(f'{title} "{name}" is invalid: {summed(broken)}', details=about | {"kind": kind.kind}, causes=broken)
+    return Invalid(
+        f'{title(kind)} "{name}" is invalid: {summed(broken)}', details=about | {"kind": kind.kind}, causes=broken
+    )
 
 
 def summed(causes: tuple[Cause, ...]) -> str:

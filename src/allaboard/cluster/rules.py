@@ -104,13 +104,15 @@ class Rules:
     fields: Mapping[str, Value] = field(default_factory=dict)
     accepted: frozenset[str] = frozenset()
     answers_object: bool = False
-    orphans: bool = False
+    orphans: bool = False  # what a deletion does with dependents where it does not say
+    orphan_warning: str = ""  # what somebody is told who lets that happen
     unconditional_update: bool = True
     create_on_update: bool = False
     grace: Grace = at_once
     columns: tuple[Column, ...] = ()
     row: Row | None = None
     scale: Scale | None = None
+    judged_as: Kind | None = None  # the kind that refusals name, where it is another
 
     @cached_property
     def structure(self) -> Structure:
@@ -126,9 +128,9 @@ class Rules:
         return frozenset(self.resource.get("verbs", ()))
 
     @property
-    def title(self) -> str:
-        """The kind as a refusal names it: `Job.batch`."""
-        return f"{self.kind.kind}.{self.kind.group}" if self.kind.group else self.kind.kind
+    def named(self) -> Kind:
+        """The kind as a refusal names it: events of both groups are judged as core ones."""
+        return self.judged_as or self.kind
 
     def validate(self, new: Document, old: Document | None, subresource: str = "") -> list[Cause]:
         """Every broken rule, metadata first."""
@@ -136,6 +138,8 @@ class Rules:
             found = metadata.on_create(new, self.names, namespaced=self.kind.namespaced)
         else:
             found = metadata.on_update(new, old)
+        if not self.custom and new["metadata"].get("finalizers"):
+            found += metadata.unqualified_finalizers(new["metadata"])
         return found + self.check(new, old, subresource)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from allaboard.api.documents import Document, dig
 from allaboard.api.documents import replace as replaced
-from allaboard.api.errors import BadRequest, Cause, NotFound
+from allaboard.api.errors import BadRequest, Cause, Conflict, NotFound
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.ownership import track_as
@@ -43,6 +43,32 @@ def shown(place: Place, document: Document) -> Document:
     }
 
 
+async def apply_scale(cluster: Cluster, place: Place, ask: Ask) -> None:
+    """Upstream: an apply of a Scale ends in a conflict with who owns the replicas, or in a failed conversion."""
+    document = cluster.store.document(get(cluster, place))
+    where = split(paths(place).spec_path)
+    owners = [
+        entry
+        for entry in document["metadata"].get("managedFields") or ()
+        if dig(entry.get("fieldsV1"), *(f"f:{part}" for part in where)) is not None
+    ]
+    if owners and not ask.force:
+        said = [_owner_words(entry) for entry in owners]
+        causes = [Cause("FieldManagerConflict", f".{'.'.join(where)}", words) for words in said]
+        head = f"Apply failed with {len(said)} conflict{'s' if len(said) > 1 else ''}"
+        raise Conflict(f"{head}: {said[0]}: .{'.'.join(where)}", causes=causes)
+    name = f"(/{place.key.name}; {VERSION}, Kind=Scale)"
+    why = f"request to convert CR to an invalid group/version: {VERSION}"
+    raise refusals.bare(500, f"failed to convert new object {name} to proper version: {why}")
+
+
+def _owner_words(entry: Document) -> str:
+    words = f'conflict with "{entry.get("manager")}"'
+    if entry.get("subresource"):
+        words += f' with subresource "{entry["subresource"]}"'
+    return f"{words} using {VERSION}" if entry.get("operation") == "Update" else words
+
+
 def paths(place: Place) -> Scale:
     if place.rules.scale is None:
         raise refusals.no_resource()
@@ -69,7 +95,7 @@ async def write_scale(cluster: Cluster, place: Place, wanted: Document | Patch, 
                 place.rules.kind, place.key.name, [Cause("FieldValueInvalid", f".{'.'.join(where)}", words)]
             )
         new = replaced(old, *where, value=replicas)
-        return track_as(place, new, old, ask, VERSION)
+        return track_as(place, new, old, ask)
 
     item = await change(cluster, place._replace(subresource=""), build, replace(ask))
     return shown(place, cluster.store.document(item))

@@ -10,7 +10,7 @@ import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs
 
 import uvicorn
 
@@ -20,7 +20,7 @@ from allaboard.cluster import options, refusals, routes
 from allaboard.cluster.access import Allow, Attributes, Rbac, User, forbidden
 from allaboard.cluster.answers import TEXT, Answer, refused
 from allaboard.cluster.ask import Place
-from allaboard.cluster.call import APPLY, Call
+from allaboard.cluster.call import APPLY, Call, warning_headers
 from allaboard.cluster.dispatch import Dispatcher
 from allaboard.cluster.nodes import Nodes, Socket, Way, way_to_process
 from allaboard.cluster.pages import Pages
@@ -99,7 +99,7 @@ class App:
         if token and "authorization" not in headers:
             headers["authorization"] = f"Bearer {_decoded(token)}"
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        parts = routes.parse(unquote(scope["path"]))
+        parts = routes.parse(scope["path"])
         user = self._user(headers)
         if parts is None or parts.subresource not in ("exec", "attach", "portforward"):
             raise refusals.no_resource()
@@ -108,8 +108,9 @@ class App:
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        warnings: list[str] = []
         try:
-            answer = await self._answer(scope, headers, receive)
+            answer = await self._answer(scope, headers, receive, warnings)
         except NoSuchPath:
             answer = Answer(404, b"404 page not found\n", TEXT)
         except ApiError as error:
@@ -124,11 +125,14 @@ class App:
         elif isinstance(answer, Flow):
             await _stream(answer.code, answer.type, answer.chunks, Wire(receive, send))
         else:
+            answer.headers = [*answer.headers, *warning_headers(warnings)] if warnings else answer.headers
             await _send(answer, headers, send, body=scope["method"] != "HEAD")
 
-    async def _answer(self, scope: Scope, headers: Mapping[str, str], receive: Receive) -> Answer | Stream | Flow:
-        method, path = scope["method"], unquote(scope["path"])
-        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    async def _answer(
+        self, scope: Scope, headers: Mapping[str, str], receive: Receive, warnings: list[str]
+    ) -> Answer | Stream | Flow:
+        method, path, text = scope["method"], scope["path"], scope["query_string"]
+        query = parse_qs(text.decode("latin-1"), keep_blank_values=True) if text else {}
         user = self._user(headers)
         parts = routes.parse(path)
         if parts is None:
@@ -138,7 +142,7 @@ class App:
             raise refusals.no_method()
         place = routes.place(self.cluster.registry, parts, method)
         self._authorize_creation(method, headers, place, user)
-        call = Call(method, path, query, headers, await _body(receive, headers), user)
+        call = Call(method, path, query, headers, await _body(receive, headers), user, warnings)
         if parts.watch and place.key.name:
             query["fieldSelector"] = [f"metadata.name={place.key.name}"]
             place = place._replace(key=Key(place.key.namespace, ""))

@@ -12,14 +12,14 @@ from allaboard.api.meta import name_of
 from allaboard.cluster import body, options
 from allaboard.cluster.answers import TEXT, Answer, negotiate, written
 from allaboard.cluster.ask import Ask, Place
-from allaboard.cluster.call import Call, asked, check_patch_type, read_patch, warned
+from allaboard.cluster.call import Call, asked, check_patch_type, read_patch
 from allaboard.cluster.intake import accept, check_kind
 from allaboard.cluster.nodes import Nodes, way_to_log, way_to_process
 from allaboard.cluster.patch import Patch
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.pods import bind, evict
 from allaboard.cluster.reviews import Reviews
-from allaboard.cluster.scale import read_scale, write_scale
+from allaboard.cluster.scale import apply_scale, read_scale, write_scale
 
 BOUND = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 APPLY = "application/apply-patch+yaml"
@@ -70,7 +70,7 @@ class Subresources:
         ask = asked(call, options.read_write("CreateOptions", call.query))
         document = self._read(call, place, ask)
         review = self.reviews.answer(place, document, ask)
-        return warned(written(negotiate(call.headers.get("accept", "")), review, 201), ask) if review else None
+        return written(negotiate(call.headers.get("accept", "")), review, 201) if review else None
 
     def _read(self, call: Call, place: Place, ask: Ask) -> Document:
         document, twice = body.read(call.data, call.content_type, place.rules.kind.kind)
@@ -104,13 +104,14 @@ class Subresources:
         if call.method == "PUT":
             ask = asked(call, options.read_write("UpdateOptions", call.query))
             document, _ = body.read(call.data, call.content_type, "Scale")
-            return warned(written(form, await write_scale(self.cluster, place, document, ask)), ask)
+            return written(form, await write_scale(self.cluster, place, document, ask))
         media = call.content_type.split(";")[0].strip().lower()
         check_patch_type(media, place)
         ask = asked(call, options.read_write("PatchOptions", call.query, apply=media == APPLY))
+        if media == APPLY:
+            await apply_scale(self.cluster, place, ask)
         value, twice = read_patch(call.data)
-        kind = "application/merge-patch+json" if media == APPLY else media
-        return warned(written(form, await write_scale(self.cluster, place, Patch(kind, value, twice), ask)), ask)
+        return written(form, await write_scale(self.cluster, place, Patch(media, value, twice), ask))
 
     async def _log(self, call: Call, place: Place) -> Answer | Flow:
         way = way_to_log(self.cluster, place, call.query)

@@ -30,7 +30,8 @@ def table(
         "apiVersion": "meta.k8s.io/v1",
         "metadata": metadata,
         "columnDefinitions": columns,
-        "rows": rows,
+        # Upstream: a kind without a printer of its own says null where it has no rows.
+        "rows": rows or (None if rules.row in (None, shown.stamped_row) and not rules.custom else rows),
     }
 
 
@@ -66,9 +67,7 @@ def _object(document: Document, include: str) -> Document | None:
 
 
 def cells(rules: Rules, document: Document, now: datetime) -> list[object]:
-    """One row; an object without a name is a bookmark and says nothing."""
-    if not document["metadata"].get("name"):
-        return [None] * len(columns_of(rules)) if rules.custom else [""] * len(columns_of(rules))
+    """One row; the bookmark of a watch is an object without anything, and its row says so."""
     if rules.custom:
         return [shown.name_of(document), *(cell(column, document, now) for column in rules.columns)]
     return (rules.row or shown.stamped_row)(document, now)

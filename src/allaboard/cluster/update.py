@@ -28,7 +28,7 @@ Build = Callable[[Document], Document]
 async def update(cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Item:
     """Replace a document (PUT)."""
     rules = place.rules
-    document = accept(rules, check_kind(rules, placed(place, document)), ask, duplicates)
+    document = accept(rules, placed(place, check_kind(rules, document)), ask, duplicates)
     if not name_of(document) and not rules.custom:
         document = {**document, "metadata": {**document["metadata"], "name": place.key.name}}
     if name_of(document) != place.key.name:
@@ -96,8 +96,14 @@ async def _stored(cluster: Cluster, place: Place, draft: Document, before: Item,
 
 def leaves(document: Document) -> bool:
     """Deletion was asked for, and nothing holds the object any longer."""
-    metadata = document["metadata"]
-    return is_leaving(document) and not metadata.get("finalizers") and not metadata.get("deletionGracePeriodSeconds")
+    return is_leaving(document) and not held(document) and not document["metadata"].get("deletionGracePeriodSeconds")
+
+
+def held(document: Document) -> bool:
+    """Whether finalizers keep an object; a namespace has some in its spec too."""
+    if document["kind"] == "Namespace" and document["apiVersion"] == "v1" and document["spec"].get("finalizers"):
+        return True
+    return bool(document["metadata"].get("finalizers"))
 
 
 def check_revision(place: Place, document: Document, old: Document, *, required: bool = False) -> None:

@@ -6,6 +6,8 @@ from allaboard.api.documents import Document
 from allaboard.cluster.memory import Store
 from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import Item, encode
+from allaboard.schema import builtin
+from allaboard.schema.structure import Structure
 
 # events.k8s.io names the same facts otherwise; core names on the right.
 _EVENT_FIELDS = {
@@ -19,6 +21,7 @@ _EVENT_FIELDS = {
 }
 _CORE_FIELDS = {core: new for new, core in _EVENT_FIELDS.items()}
 _NEW_EVENTS = "events.k8s.io"
+_CORE_EVENT = Structure({"$ref": builtin.type_of("v1", "Event")})
 
 
 def served(rules: Rules, item: Item, store: Store) -> Item:
@@ -34,7 +37,7 @@ def shown(rules: Rules, document: Document) -> Document:
     if document["apiVersion"] == rules.kind.api_version:
         return document
     if rules.kind.group == _NEW_EVENTS:
-        document = _renamed(document, _CORE_FIELDS)
+        document = rules.structure.default({**_renamed(document, _CORE_FIELDS), "apiVersion": rules.kind.api_version})
     converted = {**document, "apiVersion": rules.kind.api_version}
     if rules.custom:
         converted = rules.structure.default(rules.structure.prune(converted)[0])
@@ -44,7 +47,7 @@ def shown(rules: Rules, document: Document) -> Document:
 def stored(rules: Rules, document: Document) -> Document:
     """A document as it is stored."""
     if rules.kind.group == _NEW_EVENTS:
-        return {**_renamed(document, _EVENT_FIELDS), "apiVersion": "v1"}
+        return _CORE_EVENT.default({**_renamed(document, _EVENT_FIELDS), "apiVersion": "v1"})
     return document
 
 

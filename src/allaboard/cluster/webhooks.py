@@ -9,7 +9,7 @@ import asyncio
 import base64
 import binascii
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 
@@ -50,12 +50,12 @@ class Webhooks:
         for index, hook in enumerate(hooks):
             changed = await self._mutated(hook, request)
             if changed is not None:
-                request = replace(request, new=changed)
+                request = request.about(changed)
                 changed_after |= set(range(index))
         for index in sorted(changed_after):
             if hooks[index].get("reinvocationPolicy") == "IfNeeded":
                 changed = await self._mutated(hooks[index], request)
-                request = request if changed is None else replace(request, new=changed)
+                request = request if changed is None else request.about(changed)
         return request.new if hooks else None
 
     async def validate(self, request: Request) -> None:

@@ -1,4 +1,4 @@
-"""HTTP for programs that must not give up early: retries with growing pauses, and tokens that stay where they belong."""
+"""HTTP for programs that must not give up early: retries with growing pauses; a token stays with its host."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from http.client import HTTPException, HTTPResponse
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from allaboard.initializers.errors import FetchError, TryAgain
+
+T = TypeVar("T")
 
 ATTEMPTS = 5
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
@@ -60,7 +63,7 @@ def _shown(url: str) -> str:
     return url.partition("?")[0]
 
 
-def persist[T](step: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:
+def persist(step: Callable[[], T], pause: Callable[[float], None] = time.sleep) -> T:
     """The step's result, however often it must be tried."""
     for attempt in range(1, ATTEMPTS + 1):
         try:

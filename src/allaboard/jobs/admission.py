@@ -56,13 +56,17 @@ def defaulted(jobset: Document) -> Document:
 
 
 def _defaulted_entry(entry: Document) -> Document:
-    job = entry["template"]["spec"]
-    pod = job["template"]["spec"]
-    if not pod.get("restartPolicy"):
-        job = {**job, "template": {**job["template"], "spec": {**pod, "restartPolicy": "OnFailure"}}}
-    if not job.get("completionMode"):
-        job = {**job, "completionMode": "Indexed"}
-    return {**entry, "template": {**entry["template"], "spec": job}}
+    """Upstream's hook reads and writes Go structs, so empty ones come out too: `metadata: {}`, `resources: {}`."""
+    template = entry["template"]
+    job = template["spec"]
+    pod = {**job["template"]["spec"]}
+    pod["restartPolicy"] = pod.get("restartPolicy") or "OnFailure"
+    for key in ("initContainers", "containers"):
+        if pod.get(key):
+            pod[key] = [{**container, "resources": container.get("resources") or {}} for container in pod[key]]
+    pods = {**job["template"], "metadata": job["template"].get("metadata") or {}, "spec": pod}
+    job = {**job, "completionMode": job.get("completionMode") or "Indexed", "template": pods}
+    return {**entry, "template": {**template, "metadata": template.get("metadata") or {}, "spec": job}}
 
 
 def _named(rules: Sequence[Document]) -> list[Document]:
@@ -70,7 +74,9 @@ def _named(rules: Sequence[Document]) -> list[Document]:
 
 
 def _retained(policy: Document) -> Document:
-    return {**policy, "retentionPolicy": {"whenDeleted": "Delete", **(policy.get("retentionPolicy") or {})}}
+    kept = {"whenDeleted": "Delete", **(policy.get("retentionPolicy") or {})}
+    templates = [{**template, "status": template.get("status") or {}} for template in policy.get("templates") or ()]
+    return {**policy, "retentionPolicy": kept, "templates": templates}
 
 
 class JobSetRules:

@@ -147,9 +147,7 @@ def service_of(jobset: Document) -> Document:
         "namespace": namespace_of(jobset),
         "ownerReferences": [owner_reference(jobset)],
     }
-    spec = {
-        "clusterIP": "None",
-        "selector": {labels.JOBSET_NAME: name_of(jobset)},
-        "publishNotReadyAddresses": dig(jobset, "spec", "network", "publishNotReadyAddresses", default=True),
-    }
+    spec: Document = {"clusterIP": "None", "selector": {labels.JOBSET_NAME: name_of(jobset)}}
+    if dig(jobset, "spec", "network", "publishNotReadyAddresses", default=True):
+        spec["publishNotReadyAddresses"] = True
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}

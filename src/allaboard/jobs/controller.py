@@ -9,6 +9,7 @@ from datetime import datetime
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import ApiError
+from allaboard.api.kinds import Kind
 from allaboard.api.meta import controller_of, is_controlled_by, key_of, labels_of, name_of, namespace_of, stamp, uid_of
 from allaboard.jobs import (
     adoption,
@@ -53,15 +54,29 @@ class JobSetController:
     """JobSet → headless service, volume claims, Jobs; Jobs → JobSet status."""
 
     name = "jobset-controller"
-    watches = (
-        Watch(kinds.JOB_SET),
-        Watch(kinds.JOB, controller_key(kinds.JOB_SET)),
-        Watch(kinds.SERVICE, controller_key(kinds.JOB_SET)),
-        Watch(kinds.CLAIM, controller_key(kinds.JOB_SET)),
-    )
 
     def __init__(self, reader: Reader, clock: Clock, gates: Iterable[str] = ()) -> None:
         self.reader, self.clock, self.gates = reader, clock, frozenset(gates)
+        self._waits: dict[Key, Key] = {}  # a Job that holds a name → the JobSet that wants it
+        self._is_news = True
+        self._owner = controller_key(kinds.JOB_SET)
+        children = (kinds.JOB, kinds.SERVICE, kinds.CLAIM)
+        self.watches = (Watch(kinds.JOB_SET), *(Watch(kind, self._jobsets_of) for kind in children))
+
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+        """A child just made, or a service still there, tells its JobSet nothing: three passes instead of five."""
+        if kind is kinds.JOB:
+            untouched = old is None and new is not None and not new.get("status") and not new["spec"].get("suspend")
+            self._is_news = not untouched
+        else:
+            self._is_news = new is None or kind is kinds.JOB_SET
+
+    def _jobsets_of(self, one: Document) -> Iterable[Key]:
+        """The JobSet that made a child, or the one that waits for a Job's name."""
+        if not self._is_news:
+            return ()
+        waiting = self._waits.get(key_of(one)) if self._waits else None
+        return (waiting,) if waiting else self._owner(one)
 
     async def reconcile(self, key: Key) -> Plan:
         document = await self.reader.get(kinds.JOB_SET, key)
@@ -84,6 +99,8 @@ class JobSetController:
     async def _taken(self, document: Document, own: set[str]) -> frozenset[str]:
         """Names this JobSet needs and somebody else holds."""
         found: set[str] = set()
+        key = key_of(document)
+        self._waits = {name: jobset for name, jobset in self._waits.items() if jobset != key} if self._waits else {}
         for entry in document["spec"]["replicatedJobs"]:
             for index in range(children.replicas_of(entry)):
                 wanted = names.job_name(name_of(document), entry["name"], index)
@@ -92,6 +109,7 @@ class JobSetController:
                 other = await self.reader.get(kinds.JOB, Key(namespace_of(document), wanted))
                 if other is not None and not is_controlled_by(other, document):
                     found.add(wanted)
+                    self._waits[key_of(other)] = key
         return frozenset(found)
 
     def refused(self, create: Create, error: ApiError) -> Iterable[Event]:

@@ -17,7 +17,7 @@ from allaboard.jobs.story import Facts, Story
 from allaboard.kube.plan import NOTHING, Create, Event, Plan, Status
 
 CONTROLLER = "jobset.sigs.k8s.io/jobset-controller"
-RETRY = timedelta(seconds=5)
+RETRY = timedelta(seconds=30)  # the holder of a taken name is watched; this is for what was missed
 # A Job this young that nobody has looked at yet is about to change; its set waits rather than write zeros.
 YOUNG = timedelta(seconds=2)
 
@@ -60,7 +60,8 @@ def _progress(story: Story) -> Plan:
     refused = [made for made in absent if name_of(made) in story.facts.taken]
     made = [made for made in absent if name_of(made) not in story.facts.taken]
     plan = _service(story) + _claims(story) + elastic.resized(story)
-    plan += Plan(create=tuple(Create(kinds.JOB, document) for document in made))
+    if made:
+        plan += Plan(create=tuple(Create(kinds.JOB, document) for document in made))
     if refused:  # no status is written in a pass whose creations fail
         return plan + Plan(events=tuple(_taken(story, document) for document in refused), again=story.now + RETRY)
     plan += suspension.suspended(story) if story.is_suspended else suspension.resumed(story)

@@ -44,7 +44,7 @@ class PodDefaults:
 
     def mutate(self, request: Request, view: View) -> Document | None:
         pod = request.new
-        if pod is None or labels.JOBSET_NAME not in labels_of(pod):
+        if pod is None or labels.JOBSET_NAME not in labels_of(pod) or names.NODE_SELECTOR in annotations_of(pod):
             return None
         return _placed(_ranked(pod), request.key.namespace, view)
 

@@ -9,12 +9,14 @@ from allaboard.api.documents import Document
 from allaboard.api.meta import is_leaving, key_of, uid_of
 from allaboard.jobs.children import replicas_of
 from allaboard.jobs.story import Story
-from allaboard.kube.plan import Delete, Plan
+from allaboard.kube.plan import NOTHING, Delete, Plan
 
 
 def remove(jobs: Iterable[Document]) -> Plan:
     """Foreground: the name stays taken until the last pod is gone."""
     going = [job for job in jobs if not is_leaving(job)]
+    if not going:
+        return NOTHING
     return Plan(delete=tuple(Delete(kinds.JOB, key_of(job), uid_of(job), "Foreground") for job in going))
 
 

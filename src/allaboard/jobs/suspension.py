@@ -41,6 +41,8 @@ def _wake(story: Story, replicated: Document) -> Plan:
     started = [job for job in asleep if (job.get("status") or {}).get("startTime")]
     if started:
         return Plan(status=tuple(Status(kinds.JOB, without(job, "status", "startTime")) for job in started))
+    if not asleep:
+        return NOTHING
     template = replicated["template"]["spec"]["template"]
     woken = [_with(job, {"suspend": False, "template": _merged(job["spec"]["template"], template)}) for job in asleep]
     return Plan(update=tuple(Update(kinds.JOB, job) for job in woken))

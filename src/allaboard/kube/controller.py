@@ -81,6 +81,7 @@ class Loop:
         manager = getattr(controller, "manager", controller.name)
         recorder = Recorder(manager, lambda: f"{time.time_ns():x}{random.randrange(4096):03x}")
         self.hands = Hands(client, clock, recorder, getattr(controller, "refused", nothing_to_say))
+        self.hands.lost = getattr(controller, "lost", None)
         for watch in controller.watches:
             informers.of(watch.kind)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.kinds import EVENT, kind_of
-from allaboard.api.meta import name_of, namespace_of, revision_of, stamp, uid_of
+from allaboard.api.meta import micro_stamp, name_of, namespace_of, revision_of, stamp, uid_of
 from allaboard.kube.plan import Create, Event, Patch
 
 REMEMBERED = 4096
@@ -44,7 +44,7 @@ def event_document(event: Event, source: str, token: str, now: datetime) -> Docu
     """A core/v1 Event, with both timestamps set."""
     regarding = event.regarding
     namespace = namespace_of(regarding) or "default"
-    return {
+    document: Document = {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {"name": f"{name_of(regarding)[:230]}.{token}", "namespace": namespace},
@@ -60,6 +60,9 @@ def event_document(event: Event, source: str, token: str, now: datetime) -> Docu
         "reportingComponent": source,
         "reportingInstance": "",
     }
+    if event.instant:
+        document |= {"eventTime": micro_stamp(now), "source": {}, "reportingInstance": f"{source}-0"}
+    return document
 
 
 def reference(document: Document) -> Document:

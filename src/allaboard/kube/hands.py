@@ -22,6 +22,7 @@ Group = tuple[Document, ...]
 Write = Apply | Create | Group | Update | Patch | Bind | Delete | Status
 Written = list[tuple[Kind, Document]]
 Refused = Callable[[Apply | Create, ApiError], Iterable[Event]]
+Lost = Callable[[Group, ApiError], None]
 
 
 def nothing_to_say(_write: Apply | Create, _error: ApiError) -> Iterable[Event]:
@@ -35,6 +36,7 @@ class Hands:
     def __init__(self, client: Client, clock: Clock, recorder: Recorder, refused: Refused = nothing_to_say) -> None:
         self.client, self.clock, self.recorder, self.refused = client, clock, recorder, refused
         self.manager = recorder.source
+        self.lost: Lost | None = None
 
     async def carry_out(self, plan: Plan) -> Written:
         """Objects first, status once, words last. Returns what was written."""
@@ -45,8 +47,8 @@ class Hands:
         for stage in stages:
             if stage:
                 written += await self._all(stage)
-        for event in plan.events:
-            await self._say(event)
+        if plan.events:
+            await gather(*map(self._say, plan.events))
         return written
 
     async def _all(self, writes: tuple[Write, ...]) -> Written:
@@ -79,7 +81,17 @@ class Hands:
                 return await self._delete(write)
             case Status():
                 return await self._status(write)
-        created = await self.client.together(write, manager=self.manager)
+        return await self._together(write)
+
+    async def _together(self, group: Group) -> Written:
+        """All of them or none; a controller that wants to hear of a loss is told, and the rest of its plan goes on."""
+        try:
+            created = await self.client.together(group, manager=self.manager)
+        except ApiError as error:
+            if self.lost is None:
+                raise
+            self.lost(group, error)
+            return []
         return [(kind_of(document), document) for document in created]
 
     async def _apply(self, write: Apply) -> Document:

@@ -231,7 +231,7 @@ class Transport:
         except ssl.SSLCertVerificationError as error:
             raise Unavailable(f"{address}: its certificate is not trusted: {error.verify_message}") from error
         except OSError as error:
-            raise Unavailable(f"{address}: nobody answers; is the plane running?") from error
+            raise Unavailable(f"{address}: nobody answers there; `aboard up` starts a plane on this machine") from error
 
     def _give_back(self, connection: _Connection) -> None:
         keep = connection.parser.keeps_alive and connection.usable

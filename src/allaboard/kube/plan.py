@@ -84,6 +84,7 @@ class Event:
     message: str
     type: str = "Normal"
     action: str = ""
+    instant: bool = False  # told by its moment (`eventTime`) and reporter, without a source, as kube-scheduler tells
 
 
 @dataclass(frozen=True, slots=True)

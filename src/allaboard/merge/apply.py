@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -79,7 +80,7 @@ def apply(live: Document | None, config: Document, structure: Structure, actor: 
     except BadEntries as problem:
         raise Unmergeable(f"failed to decode managed fields: {problem}") from None
     try:
-        laid = _Apply(live, config, node, actor, stated)
+        laid = _Apply(live, config, node, actor, stated, difference(stated, _NEVER_OWNED))
         return _synced(config, laid.result(owners, force=force), actor)
     except RecursionError:
         raise BadRequest(TOO_DEEP) from None
@@ -91,7 +92,7 @@ def _stated(config: Document, node: Node, actor: Actor) -> Fields:
     if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
     try:
-        return difference(without_trees(field_set(config, node, strict=True), actor.reset), _NEVER_OWNED)
+        return without_trees(field_set(config, node, strict=True), actor.reset)
     except Misfit:
         found = list(complaints(config, node))
     except RecursionError:
@@ -105,13 +106,14 @@ def _stated(config: Document, node: Node, actor: Actor) -> Fields:
 
 @dataclass(frozen=True, slots=True)
 class _Apply:
-    """One apply on its way: the live document, the configuration, and the fields it states."""
+    """One apply on its way: the live document, the configuration, the fields it states and those it will own."""
 
     live: Document
     config: Document
     node: Node
     actor: Actor
     stated: Fields
+    owned: Fields
 
     def result(self, owners: Owners, *, force: bool) -> Document:
         bare = _without_entries(self.live)
@@ -133,7 +135,7 @@ class _Apply:
     def merged(self, bare: Document, owners: Owners, last: Owner | None) -> Document:
         """The live document with the configuration laid over it, and without what it no longer states."""
         merged: Document = merge(bare, self.config, self.node)
-        if last is None or last.fields == self.stated or is_subset(last.fields, self.stated):
+        if last is None or last.fields == self.owned or is_subset(last.fields, self.stated):
             return merged
         others = [owner.fields for owner in owners.values() if owner is not last]
         return _pruned(merged, last.fields, [*others, self.stated], self.node)
@@ -146,7 +148,7 @@ class _Apply:
             raise conflict(left)
 
     def owner(self, last: Owner | None, *, changed: bool) -> Owner:
-        fields, time = self.stated, self.actor.now if changed else last.time if last else ""
+        fields, time = self.owned, self.actor.now if changed else last.time if last else ""
         # The set that is stored already is kept, so that an unchanged document stays the very same.
         return self.actor.owner(APPLY, last.fields if last and last.fields == fields else fields, time)
 
@@ -294,6 +296,7 @@ def _synced(config: Document, new: Document, actor: Actor) -> Document:
     return {**new, "metadata": {**metadata, "annotations": synced}}
 
 
+@lru_cache(maxsize=256)
 def blank(structure: Structure) -> Document:
     """The document before it was created: what Go prints of an empty object of a built-in kind, nothing for others."""
     return _blank(structure.root) if structure.is_builtin else {}

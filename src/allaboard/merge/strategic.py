@@ -42,7 +42,7 @@ def _merged(original: Any, patch: Document, node: Node) -> Document:
         elif item is None:
             out.pop(name, None)
         elif name not in out or _kind(out[name]) is not _kind(item):
-            out[name] = _plain_value(item)
+            _take_over(out, name, item)
         else:
             out[name] = _one(out[name], item, node.child(name) or DEDUCED)
     return out
@@ -89,13 +89,24 @@ def _forget(out: Document, name: str, gone: Any) -> None:
         out[name] = [item for item in out[name] if item not in gone]
 
 
+def _take_over(out: Document, name: str, item: Any) -> None:
+    """Take a value as a whole, where there is nothing of its kind to merge it with."""
+    out.pop(name, None)
+    if not _is_directive(item):
+        out[name] = _plain_value(item)
+
+
+def _is_directive(value: Any) -> bool:
+    return isinstance(value, dict) and "$patch" in value
+
+
 def _plain_value(value: Any) -> Any:
-    """A value taken over as a whole: its directives and nulls mean nothing without an original."""
+    """A value without what only means something against an original: nulls and parts that are directives."""
     if isinstance(value, dict):
-        kept = {name: item for name, item in value.items() if item is not None and not name.startswith("$")}
+        kept = {name: item for name, item in value.items() if item is not None and not _is_directive(item)}
         return {name: _plain_value(item) for name, item in kept.items()}
     if isinstance(value, list):
-        return [_plain_value(item) for item in value if not (isinstance(item, dict) and "$patch" in item)]
+        return [_plain_value(item) for item in value if not _is_directive(item)]
     return value
 
 
@@ -176,7 +187,7 @@ def _merged_items(original: list[Any], patch: list[Any], node: Node) -> list[Any
         mark = _mark(item, node.patch_key)
         index = next((i for i, known in enumerate(out) if known.get(node.patch_key) == mark), None)
         if index is None:
-            out.append(_plain_value(item))
+            out.append(item)
         else:
             out[index] = _merged(out[index], item, node.items)
     return out

@@ -223,12 +223,18 @@ def _compared(old: Any, new: Any, node: Node) -> _Parts | None:
 
 def _whole(value: Any, node: Node) -> Fields:
     """Every place of a value that came or went as a whole, itself included."""
-    how = _granular(node, value)
-    if not how or not value:
+    if not value or not isinstance(value, dict | list):
         return LEAF
-    if how == MAP:
-        return {".": LEAF} | {f"f:{name}": _whole(item, child_of(node, name)) for name, item in value.items()}
+    how = _granular(node, value)
+    if not how:
+        return LEAF
     out: Fields = {".": LEAF}
+    if isinstance(value, dict):
+        for name, item in value.items():
+            # Most of a document is scalars: they are told here, without another call.
+            nested = item and isinstance(item, dict | list)
+            out[f"f:{name}"] = _whole(item, child_of(node, name)) if nested else LEAF
+        return out
     for item in value:
         step = step_of(node, item)
         out[step] = LEAF if step in out else _whole(item, node.items)
@@ -237,10 +243,15 @@ def _whole(value: Any, node: Node) -> Fields:
 
 def _compared_maps(old: dict[str, Any], new: dict[str, Any], node: Node) -> _Parts | None:
     out: tuple[Fields, Fields, Fields] = ({}, {}, {})
-    for name in (*old, *(name for name in new if name not in old)):
-        parts = _compared(old.get(name, ABSENT), new.get(name, ABSENT), child_of(node, name))
+    for name, before in old.items():
+        parts = _compared(before, new.get(name, ABSENT), child_of(node, name))
         if parts:
             _collect(out, f"f:{name}", parts)
+    added = out[2]
+    for name, after in new.items():
+        if name not in old:
+            nested = after and isinstance(after, dict | list)
+            added[f"f:{name}"] = _whole(after, child_of(node, name)) if nested else LEAF
     return _filled(out)
 
 

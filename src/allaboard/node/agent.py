@@ -17,29 +17,32 @@ from pathlib import Path
 
 from allaboard.api.documents import Document, Key, dig
 from allaboard.api.errors import ApiError, Conflict, NotFound
-from allaboard.api.kinds import POD
-from allaboard.api.meta import is_leaving, key_of, revision_of, uid_of
-from allaboard.kube.client import Client, Select
+from allaboard.api.kinds import POD, SERVICE
+from allaboard.api.labels import LAST_LINES
+from allaboard.api.meta import annotations_of, is_leaving, key_of, revision_of, uid_of
+from allaboard.kube.client import Client, PatchType, Select
 from allaboard.kube.clock import Clock
 from allaboard.kube.events import Recorder
 from allaboard.kube.hands import Hands
 from allaboard.kube.informer import Informer
 from allaboard.kube.plan import Delete, Event, Plan
 from allaboard.kube.queue import Queue
-from allaboard.node import hosts, levels, machine, pods, tenants, volumes
+from allaboard.node import cgroups, dns, hosts, levels, machine, pods, tenants, volumes
 from allaboard.node.config import Config
 from allaboard.node.containers import Containers
 from allaboard.node.environment import MissingSource
-from allaboard.node.logs import Logs
+from allaboard.node.gateway import Gateway
+from allaboard.node.logs import Logs, last_lines
 from allaboard.node.mounts import Unmountable
 from allaboard.node.neighbours import Neighbours
 from allaboard.node.porter import Porter
 from allaboard.node.probing import Actions
 from allaboard.node.processes import Processes
-from allaboard.node.provision import HOST, Provision
+from allaboard.node.provision import HOST, Provision, short_name
 from allaboard.node.register import Register
 from allaboard.node.server import App, Serving
 from allaboard.node.tenants import Tenant
+from allaboard.node.watchdog import Watchdog
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +62,7 @@ class Agent:
         self.queue = Queue(clock)
         fields = f"spec.nodeName={config.nodes[0]}" if len(config.nodes) == 1 else "spec.nodeName!="
         self.informer = Informer(client, POD, clock, Select(fields=fields))
+        self.services = Informer(client, SERVICE, clock)
         self.hands = Hands(client, clock, Recorder(NAME, lambda: secrets.token_hex(8)))
         self.register = Register(client, config, clock)
         self.logs = Logs(config.log_bytes)
@@ -66,6 +70,7 @@ class Agent:
         self.processes: Processes
         self.provision: Provision
         self.serving: Serving
+        self.gateway: Gateway
         self.containers: Containers
         self._words: asyncio.Queue[Event] = asyncio.Queue()
 
@@ -74,11 +79,13 @@ class Agent:
         await self.start()
         async with asyncio.TaskGroup() as group:
             chores = (self.informer.run, self.queue.run, self.register.run, self._speak, self._refresh)
-            for work in (*chores, self.logs.run, self.serving.run):
+            for work in (*chores, self.logs.run, self.serving.run, self.services.run):
                 group.create_task(work())
             await self.informer.synced.wait()
             await self._find_tenants()
             self.informer.subscribe(self._changed)
+            watchdog = Watchdog(self.tenants, self.processes, self.provision.groups)
+            group.create_task(watchdog.run(self.clock, self._due))
             for _ in range(self.config.workers):
                 group.create_task(self._work())
 
@@ -94,13 +101,18 @@ class Agent:
         self.processes = Processes(state, self.level, gateway)
         self.provision = Provision(self.client, self.config, self.level, gateway)
         self.provision.open()
+        self.provision.groups = cgroups.find(short_name(state)) if self.level != "D" else cgroups.Groups()
+        self.provision.services = self.services.documents.values
         await self.processes.open()
         self.logs.open()
         porter = Porter(self.tenants, self.processes, self.logs, self.clock)
         self.containers = Containers(self.processes, self.provision, self.neighbours, self.logs)
         self.containers.connect(self.clock, Actions(porter), self._due, self._say)
         self.serving = Serving(App(porter, self.token))
-        self.register.open(self.level, machine.look(state))
+        self.gateway = Gateway(self.processes, self.config.api, self._resolve)
+        if self.level in "AB":
+            await self.gateway.open()
+        self.register.open(self.level, machine.look(state), self.provision.groups)
         self.register.port = self.serving.port
         self.provision.allocatable = dict(self.register.resources)
 
@@ -113,7 +125,9 @@ class Agent:
                     self.processes.kill(attempt)
         await self.processes.close(kill=kill)
         self.logs.close()
+        self.gateway.close()
         if kill:
+            self.provision.groups.close()
             volumes.take_away(self.provision.volatile)
 
     # What happened: pods change, attempts begin and end.
@@ -150,6 +164,7 @@ class Agent:
             for attempt in living:
                 self.containers.adopt(tenant, attempt)
             self._due(tenant.uid)
+        self.provision.groups.tidy(set(self.tenants))
 
     # One pass over one pod.
 
@@ -215,6 +230,8 @@ class Agent:
         old = tenant.document.get("status") or {}
         if all(old.get(key) == value for key, value in verdict.status.items()):
             return
+        if verdict.status["phase"] == "Failed" and old.get("phase") != "Failed":
+            await self._keep_last_lines(tenant)
         document = {**tenant.document, "status": {**old, **verdict.status}}
         try:
             written = await self.client.update(POD, document, manager=NAME, subresource="status")
@@ -228,6 +245,21 @@ class Agent:
             return
         self._take(written)
         tenant.document = written
+
+    async def _keep_last_lines(self, tenant: Tenant) -> None:
+        """The end of the log of the container that failed first, on the pod: it outlives the log."""
+        failed = [attempts[-1] for attempts in tenant.attempts.values() if attempts[-1].code]
+        if not failed or LAST_LINES in annotations_of(tenant.document):
+            return
+        first = min(failed, key=lambda attempt: (attempt.ended or self.clock.now(), attempt.container))
+        text = last_lines(first.place / "log")
+        if not text:
+            return
+        body = {"metadata": {"annotations": {LAST_LINES: text}, "uid": tenant.uid}}
+        with contextlib.suppress(ApiError):
+            key = key_of(tenant.document)
+            tenant.document = await self.client.patch(POD, key, body, type=PatchType.MERGE, manager=NAME)
+            self._take(tenant.document)
 
     async def _remove(self, tenant: Tenant) -> None:
         await self.hands.carry_out(Plan(delete=(Delete(POD, key_of(tenant.document), tenant.uid, grace=0),)))
@@ -271,6 +303,8 @@ class Agent:
             tenant.troubles.pop(act.name, None)
             return True
         tenant.troubles[act.name] = trouble
+        if not trouble.message:  # it waits for something that will tell us
+            return False
         return self._troubled(tenant, "Failed", f"Error: {trouble.message}")
 
     async def _release(self, tenant: Tenant) -> None:
@@ -291,6 +325,11 @@ class Agent:
         self.neighbours.leave(tenant.document)
         volumes.take_away(tenant.place)
         self.tenants.pop(tenant.uid, None)
+
+    def _resolve(self, name: str) -> list[str] | None:
+        """What the pods' name server answers."""
+        known = [(tenant.document, tenant.address) for tenant in self.tenants.values()]
+        return dns.lookup(name, known, self.services.documents.values(), self.processes.gateway)
 
     # Words and chores.
 

@@ -49,6 +49,7 @@ class Config:
     default_profile: Profile = DEFAULT
     patience: Patience = USUAL
     host_paths: tuple[str, ...] = ()  # prefixes hostPath volumes may use; "/" is everything
+    environments: Path | None = None  # where built environments are kept; below the state when None
     claims: Path | None = None  # where persistent volumes live; below the state when None
     log_bytes: int = 50 * 2**20  # kept per container
     heartbeat: timedelta = timedelta(seconds=10)

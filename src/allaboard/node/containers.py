@@ -23,6 +23,7 @@ from allaboard.node.neighbours import Neighbours
 from allaboard.node.probes import KINDS, probe_of
 from allaboard.node.probing import Actions
 from allaboard.node.processes import Attempt, Processes, learn_end, started_at
+from allaboard.node.profiles import Profile
 from allaboard.node.provision import Provision
 from allaboard.node.tenants import Ending, Tenant, container_of
 
@@ -46,6 +47,7 @@ class Containers:
         self.due: Due
         self.say: Say
         self.tasks: set[asyncio.Task[None]] = set()
+        self.builds: dict[str, asyncio.Task[None]] = {}
 
     def connect(self, clock: Clock, actions: Actions, due: Due, say: Say) -> None:
         """Who tells the time, who performs hooks and probes, and whom to tell."""
@@ -58,6 +60,8 @@ class Containers:
     async def start(self, tenant: Tenant, act: pods.Start) -> Trouble | None:
         """One attempt of one container, from its launch document to a running process; or why not."""
         container = container_of(tenant.document, act.name)
+        if trouble := self._image(tenant, container):
+            return trouble
         try:
             sources = await self.provision.sources(tenant)
             await self.provision.volumes(tenant, sources)
@@ -93,6 +97,30 @@ class Containers:
             await asyncio.sleep(0.05)
         if attempt.ended is None:
             self._began(tenant, attempt)
+
+    def _image(self, tenant: Tenant, container: Document) -> Trouble | None:
+        """An environment that must be built first is built in the background; the container waits for it."""
+        profile, environments = self.provision.choice(container).profile, self.provision.environments
+        if environments.is_ready(profile):
+            self.builds.pop(profile.name, None)
+            return None
+        image = container.get("image", "")
+        task = self.builds.get(profile.name)
+        if task is None:
+            words = f'Building environment "{profile.name}" for image "{image}": {", ".join(profile.requirements)}'
+            self.say(tenant, "Pulling", words, False)  # noqa: FBT003
+            self.builds[profile.name] = self._background(self._build(tenant, profile))
+        elif task.done() and (problem := task.exception()) is not None:
+            del self.builds[profile.name]
+            return Trouble("ErrImagePull", str(problem))
+        return Trouble("ContainerCreating", "")
+
+    async def _build(self, tenant: Tenant, profile: Profile) -> None:
+        try:
+            await self.provision.environments.build(profile, log.info)
+            self.say(tenant, "Pulled", f'Environment "{profile.name}" is ready', False)  # noqa: FBT003
+        finally:
+            self.due(tenant.uid)
 
     def _say_image(self, tenant: Tenant, container: Document) -> None:
         image, choice = container.get("image", ""), self.provision.choice(container)
@@ -179,6 +207,8 @@ class Containers:
         self.processes.kill(attempt)
 
     def _ended(self, tenant: Tenant, attempt: Attempt) -> None:
+        if self.provision.groups.was_starved(tenant.uid, attempt.container):
+            attempt.reason = "OOMKilled"
         learn_end(attempt, self.clock.now())
         self.logs.finish(attempt.place / "log")
         self._read_message(tenant, attempt)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from allaboard.api import quantity
-from allaboard.api.documents import Document, dig
+from allaboard.api.documents import Document
 
 PERIOD = 100_000  # microseconds
 MOST_PROCESSES = 32768
@@ -22,8 +21,8 @@ class Limits:
     plain: bool = False  # no control groups: the process itself must keep to them
 
     def document(self) -> Document:
-        """What the init sets on the workload where no control group does it."""
-        return {"data": self.memory} if self.plain and self.memory else {}
+        """What the init sets on the workload where no control group does it: a fence well behind the watchdog."""
+        return {"data": 2 * self.memory + 2**30} if self.plain and self.memory else {}
 
     def variables(self) -> dict[str, str]:
         """A quota does not change what libraries see: tell them how many threads make sense."""
@@ -35,6 +34,7 @@ class Limits:
 
 
 def limits_of(container: Document, *, plain: bool) -> Limits:
+    """A container's own limits; `plain` where no control group will keep the memory limit."""
     resources = container.get("resources") or {}
     most, asked = resources.get("limits") or {}, resources.get("requests") or {}
     return Limits(
@@ -43,19 +43,3 @@ def limits_of(container: Document, *, plain: bool) -> Limits:
         shares=float(quantity.parse(asked.get("cpu", 0))),
         plain=plain,
     )
-
-
-def pod_limits(pod: Document, *, plain: bool) -> Limits:
-    """A pod's limits: the sum over its containers, where every one has the limit."""
-    every = [limits_of(container, plain=plain) for container in dig(pod, "spec", "containers", default=[])]
-    return Limits(
-        cpu=sum(one.cpu for one in every) if all(one.cpu for one in every) else 0.0,
-        memory=sum(one.memory for one in every) if all(one.memory for one in every) else 0,
-        shares=sum(one.shares for one in every),
-        plain=plain,
-    )
-
-
-def over_memory(used: Mapping[str, int], limits: Mapping[str, int]) -> Iterable[str]:
-    """Who uses more memory than allowed: what the watchdog ends where no control group would."""
-    return [name for name, amount in used.items() if limits.get(name) and amount > limits[name]]

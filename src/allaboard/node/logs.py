@@ -205,6 +205,15 @@ def index_of(path: Path) -> Index:
         return Index()
 
 
+def last_lines(path: Path, lines: int = 20, most: int = 4096) -> str:
+    """The end of a log, for people."""
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        start = max(_tail(file.fileno(), size, lines, 0), size - most)
+        return os.pread(file.fileno(), size - start, start).decode(errors="replace")
+    return ""
+
+
 def first_byte(path: Path) -> int:
     """Where a log that was cut begins."""
     with contextlib.suppress(OSError, ValueError):

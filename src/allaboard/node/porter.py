@@ -12,7 +12,7 @@ from allaboard.api.meta import key_of
 from allaboard.kube.clock import Clock
 from allaboard.node import usage
 from allaboard.node.logs import Logs
-from allaboard.node.processes import Attempt, Processes
+from allaboard.node.processes import Attempt, Processes, family
 from allaboard.node.streams import Command
 from allaboard.node.tenants import Tenant
 
@@ -48,9 +48,9 @@ class Porter:
 
     def summary(self) -> Document:
         """CPU and memory of every pod that runs, for `top`."""
-        pods = []
+        pods, tree = [], family()
         for tenant in list(self.tenants.values()):
-            containers = [usage.of_container(attempt) for attempt in tenant.living()]
+            containers = [usage.of_container(attempt, tree) for attempt in tenant.living()]
             key = key_of(tenant.document)
             pods.append(
                 {"podRef": {"name": key.name, "namespace": key.namespace, "uid": tenant.uid}}

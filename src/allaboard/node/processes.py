@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -367,8 +367,23 @@ def kill_descendants(pid: int) -> None:
                 os.kill(child, signal.SIGKILL)
 
 
-def descendants(pid: int) -> list[int]:
-    """Every living process below this one."""
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Who is whose child, at one moment."""
+
+    children: Mapping[int, list[int]]
+
+    def below(self, pid: int) -> list[int]:
+        found, todo = [], [pid]
+        while todo:
+            below = self.children.get(todo.pop(), [])
+            found += below
+            todo += below
+        return found
+
+
+def family() -> Family:
+    """The process table as it is now, the dead left out."""
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if not name.isdigit():
@@ -377,9 +392,9 @@ def descendants(pid: int) -> list[int]:
             fields = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()
             if fields[0] != b"Z":
                 children.setdefault(int(fields[1]), []).append(int(name))
-    found, todo = [], [pid]
-    while todo:
-        below = children.get(todo.pop(), [])
-        found += below
-        todo += below
-    return found
+    return Family(children)
+
+
+def descendants(pid: int) -> list[int]:
+    """Every living process below this one."""
+    return family().below(pid)

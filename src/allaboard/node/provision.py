@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import os
-import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from allaboard.api.documents import Document, Key, dig
-from allaboard.api.kinds import CLAIM, CONFIG_MAP, SECRET, SERVICE, VOLUME
+from allaboard.api.kinds import CLAIM, CONFIG_MAP, SECRET, VOLUME
 from allaboard.api.meta import name_of, namespace_of, uid_of
-from allaboard.kube.client import Client, Select
+from allaboard.kube.client import Client
 from allaboard.node import environment, launch, mounts, volumes
+from allaboard.node.cgroups import Groups
 from allaboard.node.config import Config, TokenAsk
 from allaboard.node.environment import Sources
-from allaboard.node.limits import limits_of
+from allaboard.node.environments import Environments
+from allaboard.node.gateway import PROXY_PORT
+from allaboard.node.limits import Limits, limits_of
 from allaboard.node.mounts import RENDERED, Mount, Tokens, Unmountable, Volume
 from allaboard.node.profiles import Choice, choose
 from allaboard.node.tenants import Tenant
@@ -61,6 +64,9 @@ class Provision:
         self.many_users = level == "A"
         self.volatile = _volatile(config.state)
         self.ports: dict[str, int] = {}
+        self.groups = Groups()
+        self.services: Callable[[], Iterable[Document]] = tuple
+        self.environments = Environments(config.environments or config.state / "environments")
 
     def open(self) -> None:
         """Directories that every container uses."""
@@ -69,6 +75,12 @@ class Provision:
         self.volatile.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.config.state / "hooks" / "sitecustomize.py").write_text(HOOK)
 
+    def _limits(self, tenant: Tenant, container: Document) -> tuple[Limits, tuple[str, ...]]:
+        """A container's limits and the groups that keep them."""
+        limits = limits_of(container, plain=not self.groups.keeps("memory"))
+        self.groups.forget(tenant.uid, container["name"])
+        return limits, self.groups.make(tenant.uid, container["name"], limits)
+
     async def sources(self, tenant: Tenant) -> Sources:
         """Every object the pod's environment and volumes may draw on."""
         pod = tenant.document
@@ -76,9 +88,7 @@ class Provision:
         found = await asyncio.gather(*(self._load(kind, namespace_of(pod), name) for kind, name in wanted))
         config_maps = {name: doc for (kind, name), doc in zip(wanted, found) if kind == "configMap"}
         secrets = {name: doc for (kind, name), doc in zip(wanted, found) if kind == "secret"}
-        services: list[Document] = []
-        if dig(pod, "spec", "enableServiceLinks", default=True):
-            services = await self.client.list(SERVICE, Select(namespace=namespace_of(pod)))
+        services = [service for service in self.services() if namespace_of(service) == namespace_of(pod)]
         api = (self.gateway, 443) if self.level in "AB" else self.config.api
         return Sources(pod, config_maps, secrets, tuple(services), tenant.address, HOST, self.allocatable, api)
 
@@ -169,19 +179,21 @@ class Provision:
     def _setting(self, tenant: Tenant, container: Document, peers: dict[str, str]) -> launch.Setting:
         state, pod = self.config.state, tenant.document
         profile = self.choice(container).profile
-        python = profile.python or sys.executable
+        python = self.environments.python_of(profile)
         job = f"{namespace_of(pod)}/{pod['spec'].get('subdomain', '')}"
         port = self.ports.setdefault(job, 29500 + len(self.ports)) if self.level in "CD" else 0
         scratch = tenant.place / "work"
         scratch.mkdir(exist_ok=True)
+        tools = self.environments.tools(python)
+        limits, cgroups = self._limits(tenant, container)
         names = tenant.place / "names.json"
         if self.level == "D":
             names.write_text(json.dumps(peers))
         return launch.Setting(
             level=self.level,
             profile=profile,
-            path=(*profile.path, os.path.dirname(python)),
-            visible=tuple(_visible(python)),
+            path=(*profile.path, *([str(tools)] if tools else []), os.path.dirname(python)),
+            visible=(*_visible(python), *([str(tools)] if tools else [])),
             hidden=(str(state), str(self.volatile)),
             stage=str(state / "stage"),
             scratch=str(scratch),
@@ -190,12 +202,23 @@ class Provision:
             resolver=self.gateway,
             names=peers if self.level == "D" else {},
             port=port,
-            limits=limits_of(container, plain=True),
-            extra={"ABOARD_HOSTS": str(names)} if self.level == "D" else {},
+            limits=limits,
+            cgroups=cgroups,
+            extra=self._extra(tenant),
             many_users=self.many_users,
         )
 
+    def _extra(self, tenant: Tenant) -> dict[str, str]:
+        """Installers must reach the world where pods have a network of their own, and stay off the host where not."""
+        if self.level in "AB":
+            return {"PIP_PROXY": f"http://{self.gateway}:{PROXY_PORT}", "PIP_ROOT_USER_ACTION": "ignore"}
+        if self.level == "C":
+            return {"PIP_ROOT_USER_ACTION": "ignore"}
+        packages = str(tenant.place / "work" / "packages")
+        return {"ABOARD_HOSTS": str(tenant.place / "names.json"), "PIP_TARGET": packages, "PYTHONPATH": packages}
+
     def forget(self, uid: str) -> None:
+        self.groups.remove(uid)
         volumes.take_away(self.volatile / uid)
 
 
@@ -205,13 +228,13 @@ HOST = "127.0.0.1"
 def _volatile(state: Path) -> Path:
     """Where secrets and memory volumes live: never on disk where there is a memory file system."""
     if os.access("/dev/shm", os.W_OK):
-        return Path("/dev/shm") / f"aboard-{os.getuid()}-{abs(hash_of(str(state))):x}"
+        return Path("/dev/shm") / f"aboard-{os.getuid()}-{short_name(state)}"
     return state / "volatile"
 
 
-def hash_of(text: str) -> int:
-    """The same number in every process for the same text."""
-    return int.from_bytes(text.encode()[-64:], "little") % (1 << 61) ^ len(text)
+def short_name(state: Path) -> str:
+    """One word for a state directory, the same in every process."""
+    return hashlib.sha256(str(state).encode()).hexdigest()[:10]
 
 
 def _message_path(container: Document) -> str:

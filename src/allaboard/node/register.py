@@ -11,6 +11,7 @@ from allaboard.api.meta import stamp, uid_of
 from allaboard.kube.client import Client, PatchType
 from allaboard.kube.clock import Clock
 from allaboard.node import levels, nodes
+from allaboard.node.cgroups import Groups
 from allaboard.node.config import Config
 from allaboard.node.nodes import Claim, Machine
 
@@ -29,13 +30,14 @@ class Register:
         self.resources: dict[str, str] = {}
         self.conditions: dict[str, tuple[bool, str, str]] = {}
 
-    def open(self, level: str, machine: Machine) -> None:
+    def open(self, level: str, machine: Machine, groups: Groups) -> None:
         """What every node of this machine will announce."""
         self.machine = machine
         gpus = {nodes.GPU: str(self.config.gpus)} if self.config.gpus else {}
         self.resources = {**machine.resources, **gpus, **self.config.capacity}
         sandboxed = (level != "D", f"Level{level}", levels.LEVELS[level])
-        self.conditions = {**nodes.HEALTHY, "PodsIsolated": sandboxed}
+        limited = (groups.kind != "none", f"Cgroup{groups.kind.capitalize()}", groups.words)
+        self.conditions = {**nodes.HEALTHY, "PodsIsolated": sandboxed, "LimitsEnforced": limited}
 
     async def run(self) -> None:
         """Announce every node, then keep saying that it lives."""

@@ -143,7 +143,7 @@ def build_root(spec: Document, tree: list[tuple[str, str]], *, rootless: bool) -
             _show(stage, name, spec, rootless=rootless)
     _fresh(root, spec.get("hidden", []))
     for path in spec.get("visible", []):
-        _reveal(root, path)
+        _reveal(stage, path, rootless=rootless)
     os.mkdir(root + OLD, 0o700)
     syscalls.pivot_root(root, root + OLD)
     os.chdir("/")
@@ -158,11 +158,18 @@ def _show(stage: str, name: str, spec: Document, *, rootless: bool) -> None:
     """One top directory of the host: its content below, what the container writes above (in memory)."""
     lower, target = f"/{name}", f"{stage}/root/{name}"
     upper, work = f"{stage}/up/{name}", f"{stage}/work/{name}"
-    for path in (target, upper, work):
-        os.mkdir(path, 0o755)
-    os.chmod(upper, stat.S_IMODE(os.stat(lower).st_mode))
+    os.mkdir(target, 0o755)
     if name == "etc":
+        os.mkdir(upper, 0o755)
         _write_etc(upper, spec.get("etc", {}))
+    _layer(lower, target, (upper, work), rootless=rootless)
+
+
+def _layer(lower: str, target: str, layers: tuple[str, str], *, rootless: bool) -> None:
+    upper, work = layers
+    for path in layers:
+        os.makedirs(path, 0o755, exist_ok=True)
+    os.chmod(upper, stat.S_IMODE(os.stat(lower).st_mode))
     options = f"lowerdir={lower},upperdir={upper},workdir={work}" + (",userxattr" if rootless else "")
     try:
         mount("overlay", target, "overlay", MS_NODEV, options)
@@ -202,8 +209,9 @@ def _fresh(root: str, hidden: list[str]) -> None:
                 mount("tmpfs", f"{root}/{name}", "tmpfs", MS_NODEV, "mode=1777" if name == "var/tmp" else "mode=0755")
 
 
-def _reveal(root: str, path: str) -> None:
+def _reveal(stage: str, path: str, *, rootless: bool) -> None:
     """A tree that must be seen though its home is hidden: the interpreter and the image's environment."""
+    root = f"{stage}/root"
     target = root + path
     if os.path.exists(target) or not os.path.isdir(path):
         return
@@ -214,8 +222,8 @@ def _reveal(root: str, path: str) -> None:
     top = f"{root}/{Path(path).parts[1]}"
     os.chmod(top, stat.S_IMODE(os.stat(top).st_mode) | 0o055)
     os.mkdir(target, 0o755)
-    mount(path, target, "", MS_BIND)
-    syscalls.remount_read_only(target)
+    name = path.strip("/").replace("/", "-")
+    _layer(path, target, (f"{stage}/up/{name}", f"{stage}/work/{name}"), rootless=rootless)
 
 
 def _furnish(spec: Document) -> None:

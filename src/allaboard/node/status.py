@@ -228,7 +228,7 @@ def _states(life: Life, member: Member, runs: Sequence[Run]) -> tuple[Document, 
 
 def _waiting(life: Life, member: Member) -> Document:
     trouble = life.facts.troubles.get(member.name)
-    if trouble:
+    if trouble and trouble.message:
         return {"waiting": {"reason": trouble.reason, "message": trouble.message}}
     initialised = all(life.lets_others_start(other) for other in life.members if other.role is not Role.MAIN)
     held = any(other.role is not Role.MAIN for other in life.members) and not initialised

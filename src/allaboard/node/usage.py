@@ -8,15 +8,15 @@ import time
 from pathlib import Path
 
 from allaboard.api.documents import Document
-from allaboard.node.processes import Attempt, descendants
+from allaboard.node.processes import Attempt, Family
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def of_container(attempt: Attempt) -> Document:
+def of_container(attempt: Attempt, tree: Family) -> Document:
     """One container: memory in bytes, processor time in nanoseconds."""
-    pids = descendants(attempt.pid)
+    pids = tree.below(attempt.pid)
     memory = sum(resident(pid) for pid in pids)
     seconds = sum(processor_seconds(pid) for pid in pids)
     return {

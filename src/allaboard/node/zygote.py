@@ -237,14 +237,20 @@ def _execute(request: Document, descriptors: list[int], level: str) -> NoReturn:
 
 def _step_into(pid: int) -> None:
     """The namespaces of a running container; of the PID namespace only children become members."""
+    _join(pid, ("ipc", "uts", "net", "pid", "mnt"))
+    os.chdir("/")
+
+
+def _join(pid: int, kinds: tuple[str, ...]) -> None:
+    """Enter another process's namespaces, in this order; those we share already would be refused to pseudo-root."""
     held = [
         os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
-        for kind in ("ipc", "uts", "net", "pid", "mnt")
+        for kind in kinds
         if os.readlink(f"/proc/{pid}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}")
     ]
     for descriptor in held:
         syscalls.setns(descriptor)
-    os.chdir("/")
+        os.close(descriptor)
 
 
 def _speak(spec: Document, descriptors: list[int], level: str, *, tty: bool) -> NoReturn:
@@ -270,11 +276,7 @@ def enter_cluster(state: Path, level: str) -> None:
     """Join the namespaces a holder keeps, or make new ones and leave a holder in them."""
     holder = _living_holder(state)
     if holder is not None:
-        kinds = SPACES if level != "A" else ("net",)
-        held = [os.open(f"/proc/{holder}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds]
-        for descriptor in held:
-            syscalls.setns(descriptor)
-            os.close(descriptor)
+        _join(holder, SPACES)
         return
     if level == "A":
         syscalls.unshare(syscalls.NEWNET)

@@ -19,7 +19,7 @@ from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Bind, Delete, Event, Patch, Plan
-from allaboard.scheduling import readings
+from allaboard.scheduling import metrics, readings
 from allaboard.scheduling.facts import DEFAULT_POD_SET, SubGroup
 
 FRACTION = "Fraction"
@@ -115,7 +115,7 @@ def _removal(request: Document) -> Delete:
 
 def _scheduled(pod: Document, node: str) -> Event:
     words = f"Successfully assigned {key_of(pod)} to {node}"
-    return Event(_typed(pod), "Scheduled", words, action="Binding")
+    return Event(_typed(pod), "Scheduled", words, action="Binding", instant=True)
 
 
 def _typed(pod: Document) -> Document:
@@ -182,6 +182,9 @@ class Binder:
         troubled = any(case.fate is Fate.BROKEN for case in cases)
         plan = decide(cases, tried=key in self._tried, enough=troubled and await self._has_enough(key, cases))
         self._tried.add(key)
+        now = self.clock.now().timestamp()
+        for case in cases if plan.bind else ():
+            metrics.BIND_LATENCY.observe(max(0.0, now - readings.created(case.request)) * 1000)
         return plan
 
     async def _case(self, request: Document) -> Case:

@@ -8,10 +8,11 @@ from itertools import groupby
 import numpy as np
 
 from allaboard.scheduling.classes import PODS, Column, PodClass
+from allaboard.scheduling.explain import Stuck, obstacle
 from allaboard.scheduling.gangs import GangRow, GroupRow, Member, Members
 from allaboard.scheduling.placement import Board, Fill, fill, fits_free, fits_idle
-from allaboard.scheduling.reasons import Reason, shortage
-from allaboard.scheduling.selection import Chosen, ordered
+from allaboard.scheduling.reasons import Reason
+from allaboard.scheduling.selection import Chosen, only_class, ordered
 from allaboard.scheduling.session import NodeSet, Session
 from allaboard.scheduling.statement import Statement
 
@@ -26,12 +27,18 @@ class Boarding:
     chosen: Chosen
     promises_only: bool = False
     scores: dict[Member, Column] = field(default_factory=dict)
-    stuck: tuple[Members, int, int] | None = None
-    """The pod set that did not fit, how many of its tasks were wanted and how many fit."""
+    stuck: Stuck | None = None
 
     def run(self, nodes: NodeSet = None) -> bool:
         """Place everything chosen, or nothing."""
-        return self._member(self.gang.tree, nodes)
+        leaf = self.gang.only
+        if leaf is None or leaf.constraint or self.gang.tree.constraint:
+            return self._member(self.gang.tree, nodes)
+        mark = self.statement.checkpoint()
+        if leaf not in self.chosen or self._pod_set(leaf, nodes):
+            return True
+        self.statement.rollback(mark)
+        return False
 
     def _member(self, member: Member, nodes: NodeSet) -> bool:
         chosen = self._of(member)
@@ -56,13 +63,19 @@ class Boarding:
 
     def _pod_set(self, leaf: Members, nodes: NodeSet) -> bool:
         """Runs of tasks of one class, in task order."""
+        if leaf.klass is not None:
+            rows = self.chosen[leaf]
+            placed = self._run(leaf, leaf.klass, rows, nodes)
+            if placed < len(rows):
+                self.stuck = Stuck(leaf, leaf.klass, len(rows), placed)
+            return placed == len(rows)
         state, done = self.session.state, 0
         for klass, run in groupby(self.chosen[leaf], key=lambda row: state.klass[row]):
             rows = list(run)
             placed = self._run(leaf, klass, rows, nodes)
             done += placed
             if placed < len(rows):
-                self.stuck = (leaf, len(self.chosen[leaf]), done)
+                self.stuck = Stuck(leaf, klass, len(self.chosen[leaf]), done)
                 return False
         return True
 
@@ -73,6 +86,10 @@ class Boarding:
             for done, row in enumerate(rows):
                 if not self._one(leaf, klass, row, nodes):
                     return done
+            return len(rows)
+        ladder = self.session.ladder(klass) if nodes is None and not (self.promises_only or self.scores) else None
+        if ladder is not None and (taken := ladder.take(len(rows))) is not None:
+            self.statement.allocate(rows, taken)
             return len(rows)
         board = Board(self.session.state.nodes, klass, nodes, self.session.fits(klass), self._score(leaf, klass))
         found = fill(board, len(rows), pipeline_only=self.promises_only)
@@ -163,11 +180,31 @@ class Boarding:
 
 def board(session: Session, statement: Statement, gang: GangRow, chosen: Chosen) -> Reason | None:
     """Place the chosen tasks of a gang on idle or releasing room; a reason when that is not possible."""
-    attempt = Boarding(session, statement, gang, chosen)
-    if reason := session.objection(gang, session.amounts(chosen)):
+    if reason := session.objection(gang, session.amounts(chosen)) or _defect(session, gang, chosen):
         return reason
-    if not attempt.run():
-        return shortage(gang, chosen, attempt.stuck)
+    simple, nodes = only_class(session.state, gang, chosen), session.open_nodes(gang)
+    if simple and session.is_full(*simple):
+        leaf = next(iter(chosen))
+        return session.explain(gang, Stuck(leaf, simple[0], simple[1], 0))
+    attempt = Boarding(session, statement, gang, chosen)
+    if not attempt.run(nodes):
+        if simple and nodes is None:
+            session.mark_full(*simple)
+        return session.explain(gang, attempt.stuck or _unplaced(session, chosen))
     if gang.must_pipeline():
         statement.to_pipelined(gang)
+    return None
+
+
+def _unplaced(session: Session, chosen: Chosen) -> Stuck:
+    """No node set was even tried: the first pod set speaks for the gang."""
+    leaf, rows = next(iter(chosen.items()))
+    return Stuck(leaf, session.state.klass[rows[0]], len(rows), 0)
+
+
+def _defect(session: Session, gang: GangRow, chosen: Chosen) -> Reason | None:
+    for rows in chosen.values():
+        text = session.state.klass[rows[0]].demand.obstacle
+        if text:
+            return obstacle(gang, text)
     return None

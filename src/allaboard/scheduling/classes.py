@@ -37,7 +37,7 @@ class PodClass:
 
     __slots__ = (
         "asked", "best_effort", "claims", "columns", "cpu_only", "demand", "devices", "gpu_wish", "index", "memory", "mig",
-        "plain", "portion", "quota", "shared", "static", "static_version", "wants",
+        "per_row", "plain", "portion", "quota", "rows", "shared", "static", "static_version", "wants",
     )  # fmt: skip
 
     def __init__(self, index: int, demand: Demand, claims: tuple[Claim, ...]) -> None:
@@ -56,7 +56,10 @@ class PodClass:
         self.cpu_only = not (self.shared or self.gpu_wish > 0 or claimed or self.mig)
         self.plain = not (self.shared or demand.claims or demand.neighbours or demand.ports or demand.legacy_mig)
         self.wants: Column = np.zeros(len(FIXED))
+        # The resources asked for: as indexes, and the amounts as a column beside them.
         self.columns: tuple[int, ...] = ()
+        self.rows = np.zeros(0, dtype=np.intp)
+        self.per_row: Column = np.zeros((0, 1))
         self.static: Mask | None = None
         self.static_version = -1
 
@@ -65,7 +68,9 @@ class PodClass:
         self.wants = np.zeros(len(resources))
         for name, amount in self.asked.items():
             self.wants[resources[name]] = amount
-        self.columns = tuple(int(i) for i in np.flatnonzero(self.wants > 0))
+        self.rows = np.flatnonzero(self.wants > 0)
+        self.per_row = self.wants[self.rows][:, None]
+        self.columns = tuple(int(row) for row in self.rows)
 
     def portion_on(self, gpu_memory: int) -> float:
         """The part of one device of a node with this GPU memory."""

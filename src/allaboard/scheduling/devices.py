@@ -37,6 +37,14 @@ class Devices:
             return 0.0, 0.0
         return claim.count * (after[0] - before[0]), claim.count * (after[1] - before[1])
 
+    def moved(self, rows: Mapping[int, int]) -> Devices:
+        """The same users on renumbered nodes."""
+        other = Devices()
+        other.claims = self.claims
+        for name, places in self.users.items():
+            other.users[name] = {rows[row]: counts for row, counts in places.items() if row in rows}
+        return other
+
     def place_of(self, claim: Claim) -> set[int]:
         """Nodes where the claim is in use; one whose users all leave is as good as free."""
         return {row for row, counts in self.users.get(claim.name, {}).items() if counts[HOLDING] or counts[PROMISED]}

@@ -117,7 +117,9 @@ class Reclaimer:
         """Either they are above what they may have, or we are within our quota and they are above theirs."""
         if not within(left, self.queues.allocatable[theirs]):
             return True
-        return within(plus(self.held[mine], wanted), self.queues.quota[mine]) and not within(left, self.queues.quota[theirs])
+        return within(plus(self.held[mine], wanted), self.queues.quota[mine]) and not within(
+            left, self.queues.quota[theirs]
+        )
 
     def _stays_fair(self, row: int, wanted: Amounts, left: dict[int, Amounts], involved: dict[int, set[int]]) -> bool:
         after = plus(left.get(row, self.held[row]), wanted)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 
-from allaboard.scheduling.facts import Constraint, Gang, PodSet, Status, SubGroup
+from allaboard.scheduling.classes import PodClass
+from allaboard.scheduling.facts import Gang, PodSet, Status, SubGroup
 
 PENDING, GATED, ALLOCATED, PIPELINED = Status.PENDING, Status.GATED, Status.ALLOCATED, Status.PIPELINED
 BINDING, BOUND, RUNNING, RELEASING, STUCK = (
@@ -24,7 +26,7 @@ IS_ALLOCATED = _flags(ALLOCATED, BOUND, BINDING, RUNNING)
 class Members:
     """A pod set at work: task rows in task order and how many stand at each status."""
 
-    __slots__ = ("classes", "constraint", "count", "gang", "minimum", "name", "parent", "rows")
+    __slots__ = ("constraint", "count", "gang", "klass", "minimum", "name", "parent", "rows")
     is_leaf = True
 
     def __init__(self, fact: PodSet, gang: GangRow, parent: GroupRow | None) -> None:
@@ -32,6 +34,8 @@ class Members:
         self.gang, self.parent = gang, parent
         self.rows: list[int] = []
         self.count = [0] * len(Status)
+        # The class of all its tasks; None when they differ.
+        self.klass: PodClass | None = None
 
     def active(self) -> int:
         """Tasks that hold or are promised a place."""
@@ -69,7 +73,7 @@ class GangRow:
     """A gang at work; `queue` is a queue index, -1 when its queue cannot hold jobs."""
 
     __slots__ = (
-        "fact", "last_start", "leaves", "name", "preemptible", "priority", "queue", "rows", "stale_since", "tree",
+        "fact", "last_start", "leaves", "name", "only", "preemptible", "priority", "queue", "rows", "stale_since", "tree",
     )  # fmt: skip
 
     def __init__(self, fact: Gang) -> None:
@@ -78,19 +82,21 @@ class GangRow:
         self.last_start, self.stale_since = fact.last_start, fact.stale_since
         self.tree = GroupRow(fact.tree, self, None)
         self.leaves = self.tree.leaves
+        # The only pod set of a plain gang, which spares it the walk over a tree.
+        self.only = self.leaves[0] if self.tree.members == self.leaves and len(self.leaves) == 1 else None
         self.rows: list[int] = []
 
     def leaf(self, name: str) -> Members | None:
         return next((leaf for leaf in self.leaves if leaf.name == name), None)
 
     def active(self) -> int:
-        return sum(leaf.active() for leaf in self.leaves)
+        return self.only.active() if self.only else sum(leaf.active() for leaf in self.leaves)
 
     def used(self) -> int:
         return sum(leaf.used() for leaf in self.leaves)
 
     def pending(self) -> int:
-        return sum(leaf.count[PENDING] for leaf in self.leaves)
+        return self.only.count[0] if self.only else sum(leaf.count[PENDING] for leaf in self.leaves)
 
     def is_ready(self) -> bool:
         """Whether every pod set has enough pods for its minimum."""
@@ -100,6 +106,22 @@ class GangRow:
         """Whether every pod set uses at least its minimum."""
         return all(leaf.used() >= leaf.minimum for leaf in self.leaves)
 
+    def is_incomplete(self) -> bool:
+        """Whether it holds something but not its minimum, or was so when last looked at."""
+        return self.stale_since is not None or (self.used() > 0 and not self.is_satisfied())
+
     def must_pipeline(self) -> bool:
         """Whether a pod set needs room that is still being released to reach its minimum."""
-        return any(leaf.count[PIPELINED] and leaf.active() - leaf.count[PIPELINED] < leaf.minimum for leaf in self.leaves)
+        return any(
+            leaf.count[PIPELINED] and leaf.active() - leaf.count[PIPELINED] < leaf.minimum for leaf in self.leaves
+        )
+
+    def elasticity(self, active: Sequence[int] | None = None) -> int:
+        """0 below minimum, 1 exactly at it, 2 above; by given counts per pod set, or the present ones."""
+        exact = True
+        for position, leaf in enumerate(self.leaves):
+            count = leaf.active() if active is None else active[position]
+            if count < leaf.minimum:
+                return 0
+            exact = exact and count == leaf.minimum
+        return 1 if exact else 2

@@ -9,7 +9,22 @@ from datetime import timedelta
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key
-from allaboard.api.kinds import JOB, JOB_SET, KNOWN, POD, POD_GROUP, PRIORITY_CLASS, TRAIN_JOB, Kind
+from allaboard.api.kinds import (
+    CRON_JOB,
+    JAX_JOB,
+    JOB,
+    JOB_SET,
+    KNOWN,
+    MPI_JOB,
+    POD,
+    POD_GROUP,
+    PRIORITY_CLASS,
+    PYTORCH_JOB,
+    TF_JOB,
+    TRAIN_JOB,
+    XGBOOST_JOB,
+    Kind,
+)
 from allaboard.api.meta import (
     annotations_of,
     controller_of,
@@ -34,6 +49,8 @@ from allaboard.scheduling.podgroups import Settings, desired, has_own_group, mer
 OWNER_WAIT = timedelta(seconds=1)
 LONGEST_CHAIN = 8
 OWNERS = (JOB_SET, TRAIN_JOB, JOB)
+# What an embedded plane serves besides.
+EMBEDDED_OWNERS = (*OWNERS, CRON_JOB, PYTORCH_JOB, MPI_JOB, TF_JOB, XGBOOST_JOB, JAX_JOB)
 
 
 def workload_key(document: Document) -> Key:

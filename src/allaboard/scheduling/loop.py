@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Iterable
-from datetime import UTC, datetime
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
-from allaboard.api.kinds import POD_GROUP, Kind
+from allaboard.api.errors import ApiError
+from allaboard.api.kinds import BIND_REQUEST, POD_GROUP, Kind
+from allaboard.api.meta import annotations_of, namespace_of, uid_of
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Plan
-from allaboard.scheduling import metrics, outcomes
+from allaboard.scheduling import metrics, outcomes, readings
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.decisions import Bind, Decisions
 from allaboard.scheduling.policy import DEFAULT, Policy
 from allaboard.scheduling.reasons import Reason
 from allaboard.scheduling.snapshot import FOLLOWED, Snapshot
 
+log = logging.getLogger("allaboard")
+
 CYCLE = Key("", "cycle")
+# Seconds until a gang whose requests the server refused is tried again.
+FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0
+SECOND_LOOK = timedelta(seconds=1)
 
 
 def pod_key(task: str) -> Key:
@@ -42,9 +50,21 @@ class Scheduler:
         self.watches = tuple(Watch(kind, self._keys) for kind in FOLLOWED)
         self._deadline: float | None = None
         self._said: dict[str, Reason] = {}
+        self._losses: dict[str, int] = {}
+        self._shares: Mapping[str, tuple[float, float, float]] = {}
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         self.snapshot.observe(kind, old, new)
+        if kind == BIND_REQUEST and new is not None and self._losses:
+            self._losses.pop(_gang_of(new), None)
+
+    def lost(self, requests: tuple[Document, ...], error: ApiError) -> None:
+        """The server refused a gang's requests: the others go on, this one is tried again later and later."""
+        gang = _gang_of(requests[0])
+        times = self._losses[gang] = self._losses.get(gang, 0) + 1
+        delay = min(FIRST_DELAY * 2 ** (times - 1), LONGEST_DELAY)
+        self.snapshot.hold(gang, self.clock.now().timestamp() + delay)
+        log.warning('msg="Gang refused by the server" gang=%s error="%s"', gang, error)
 
     def _keys(self, _document: Document) -> Iterable[Key]:
         return (CYCLE,) if self.snapshot.moved else ()
@@ -61,12 +81,13 @@ class Scheduler:
         self._deadline = decisions.deadline
         plan = self._plan(decisions, moment)
         self._assume(decisions, now)
-        return self._again(plan)
+        self._count(decisions, now)
+        # What the server refuses is heard of while the plan is carried out: one more look finds it.
+        return self._again(plan + Plan(again=moment + SECOND_LOOK) if plan.together else plan)
 
     def _again(self, plan: Plan) -> Plan:
-        if self._deadline is None:
-            return plan
-        return plan + Plan(again=datetime.fromtimestamp(self._deadline, UTC))
+        moments = [moment for moment in (self._deadline, self.snapshot.next_release) if moment is not None]
+        return plan + Plan(again=datetime.fromtimestamp(min(moments), UTC)) if moments else plan
 
     def _assume(self, decisions: Decisions, now: float) -> None:
         """Until the watch shows them, what was decided holds as fact."""
@@ -75,6 +96,25 @@ class Scheduler:
         for eviction in decisions.evictions:
             self.snapshot.assume_leaving(pod_key(eviction.task), now)
 
+    def _count(self, decisions: Decisions, now: float) -> None:
+        """Numbers for whoever watches from outside."""
+        gangs = len({bind.gang for bind in decisions.binds})
+        metrics.SCHEDULED.labels("allocate").inc(gangs)
+        metrics.ACTED_ON.labels("allocate").inc(gangs + len(decisions.reasons))
+        for bind in decisions.binds:
+            pod = self.snapshot.pods[pod_key(bind.task)]
+            metrics.TASK_LATENCY.observe(max(0.0, now - readings.created(pod)) * 1000)
+        for eviction in decisions.evictions:
+            group = self.snapshot.groups.get(eviction.gang, (None, {}))[1]
+            namespace, _, name = eviction.gang.partition("/")
+            uid = uid_of(group) if group else ""
+            metrics.EVICTED.labels(name, namespace, uid, outcomes.DEFAULT_POOL, eviction.action).inc()
+        if decisions.evictions:
+            metrics.PREEMPTIONS.inc()
+        if decisions.fair_shares != self._shares:
+            self._shares = decisions.fair_shares
+            metrics.tell_shares(decisions.fair_shares)
+
     # --- decisions as writes ---
 
     def _plan(self, decisions: Decisions, now: datetime) -> Plan:
@@ -82,12 +122,10 @@ class Scheduler:
         plan += Plan(together=tuple(self._requests(gang, list(b)) for gang, b in groupby(decisions.binds, _gang)))
         for eviction in decisions.evictions:
             plan += outcomes.evict(self.snapshot.pods[pod_key(eviction.task)], eviction.message, now)
-            metrics.EVICTED.labels(eviction.action).inc()
         return plan + self._marks(decisions, now) + self._words(decisions, now)
 
     def _requests(self, gang: str, binds: list[Bind]) -> tuple[Document, ...]:
         """The requests of one gang: created all or none."""
-        metrics.SCHEDULED.inc()
         short = gang.partition("/")[2]
         return tuple(
             outcomes.bind_request(
@@ -117,7 +155,9 @@ class Scheduler:
             if kind == POD_GROUP:
                 plan += outcomes.relieve(group, now)
         for gang, reason in decisions.reasons.items():
-            if self._said.get(gang) != reason:
+            kind, group = self.snapshot.groups.get(gang, (None, {}))
+            written = kind == POD_GROUP and outcomes.says(group, reason)
+            if not written or self._said.get(gang) != reason:
                 self._said[gang] = reason
                 plan += self._refuse(gang, reason, now)
         return plan
@@ -132,6 +172,10 @@ class Scheduler:
         if dig(group, "spec", "markUnschedulable") is False:
             return plan
         return plan + outcomes.tell_pods(pods, outcomes.pod_message(reason, len(snapshot.state.nodes)), now)
+
+
+def _gang_of(request: Document) -> str:
+    return f"{namespace_of(request)}/{annotations_of(request).get(labels.POD_GROUP, '')}"
 
 
 def _gang(bind: Bind) -> str:

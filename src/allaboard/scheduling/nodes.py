@@ -38,7 +38,10 @@ class Nodes:
         self.only_plain_gpus = not any(node.mig or node.devices for node in self.facts)
         self.legacy_mig: dict[int, int] = {}
         self.version = 0
+        # Rows whose room changed, in order; a cycle starts a new log.
+        self.touched: list[int] = []
         self._labels: dict[str, npt.NDArray[np.object_]] = {}
+        self._codes: dict[str, tuple[list[str], npt.NDArray[np.intp]]] = {}
         self._usable: Mask | None = None
 
     def __len__(self) -> int:
@@ -63,6 +66,40 @@ class Nodes:
         for row in self.sharing:
             column[row] = self.gpus_at(row)[0]
         return column
+
+    # --- another set of nodes ---
+
+    def replace(self, row: int, node: Node, resources: dict[str, int]) -> None:
+        """The node's facts changed; what stands on it stays."""
+        capacity = np.zeros(len(resources))
+        for name, amount in _allocatable(node).items():
+            capacity[resources[name]] = amount
+        self.idle[:, row] += capacity - self.capacity[:, row]
+        self.capacity[:, row] = capacity
+        self.facts[row] = node
+        self.gpu_memory[row] = _floored(node.gpu_memory)
+        self._refresh()
+
+    def adopt(self, old: Nodes) -> dict[int, int]:
+        """Take over what stands on the nodes of another layout; returns where its rows went."""
+        moved = {row: self.index[name] for row, name in enumerate(old.names) if name in self.index}
+        before, after = list(moved), list(moved.values())
+        for mine, theirs in ((self.idle, old.idle), (self.releasing, old.releasing)):
+            mine[:, after] = theirs[:, before]
+        self.whole_gpus_used[after] = old.whole_gpus_used[before]
+        self.sharing = {moved[row]: gpus for row, gpus in old.sharing.items() if row in moved}
+        self.legacy_mig = {moved[row]: count for row, count in old.legacy_mig.items() if row in moved}
+        self.devices = old.devices.moved(moved)
+        self.version = old.version + 1
+        return moved
+
+    def _refresh(self) -> None:
+        """What was derived from node facts is asked anew."""
+        self.version += 1
+        self._labels, self._codes, self._usable = {}, {}, None
+        self.offers = [node.devices for node in self.facts]
+        self.only_plain_gpus = not any(node.mig or node.devices for node in self.facts)
+        self.smallest_memory, self.largest_memory = _memories(self.gpu_memory)
 
     # --- where a class may go at all: computed once per class and set of nodes ---
 
@@ -119,6 +156,14 @@ class Nodes:
             self._labels[key] = column
         return self._labels[key]
 
+    def label_codes(self, key: str) -> tuple[list[str], npt.NDArray[np.intp]]:
+        """The values of a label, and per node the number of its value (-1: no such label)."""
+        if key not in self._codes:
+            numbers: dict[str, int] = {}
+            column = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in self.label(key).tolist()]
+            self._codes[key] = (list(numbers), np.array(column, dtype=np.intp))
+        return self._codes[key]
+
     # --- accounting: called by statement.py in a cycle and by state.py between cycles ---
 
     def occupy(self, row: int, wanted: PodClass, status: Status, groups: Sequence[str]) -> None:
@@ -135,6 +180,7 @@ class Nodes:
 
     def _move(self, row: int, wanted: PodClass, status: Status, sign: int) -> None:
         amount = sign * wanted.wants
+        self.touched.append(row)
         self.whole_gpus_used[row] += amount[GPU]
         if status == Status.PIPELINED:
             self.releasing[:, row] -= amount
@@ -144,6 +190,25 @@ class Nodes:
                 self.releasing[:, row] += amount
         if not wanted.plain:
             self._move_special(row, wanted, status, sign)
+
+    def move_many(self, counts: dict[int, int], wanted: PodClass, status: Status, sign: int) -> None:
+        """As `occupy` and `vacate`, for plain tasks of one class: row → how many of them."""
+        self.touched += counts
+        matrix = self.releasing if status == Status.PIPELINED else self.idle
+        if len(counts) > 8:
+            rows = np.fromiter(counts, dtype=np.intp, count=len(counts))
+            amounts = wanted.wants[:, None] * (sign * np.fromiter(counts.values(), dtype=float, count=len(counts)))
+            self.whole_gpus_used[rows] += amounts[GPU]
+            matrix[:, rows] -= amounts
+            return
+        for row, count in counts.items():
+            matrix[:, row] -= wanted.wants * (sign * count)
+            self.whole_gpus_used[row] += wanted.wants[GPU] * (sign * count)
+
+    def start_leaving(self, row: int, wanted: PodClass, sign: int) -> None:
+        """A plain task on the node starts to leave (+1), or stays after all (-1)."""
+        self.touched.append(row)
+        self.releasing[:, row] += wanted.wants if sign > 0 else -wanted.wants
 
     def _move_special(self, row: int, wanted: PodClass, status: Status, sign: int) -> None:
         """What is not a sum of requests: devices of claims, and MIG slices set up the old way."""

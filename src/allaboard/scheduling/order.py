@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 
+from allaboard.scheduling.facts import UNLIMITED
 from allaboard.scheduling.gangs import GangRow
-from allaboard.scheduling.queues import Amounts, Queues, minus, plus, within
+from allaboard.scheduling.queues import Amounts, Queues, minus, within
 
 NOTHING = (0.0, 0.0, 0.0)
 GangKey = tuple[object, ...]
@@ -18,30 +19,40 @@ class QueueRule:
 
     def __init__(self, queues: Queues, totals: Amounts) -> None:
         self.queues, self.totals = queues, totals
+        self._bounds: dict[int, Amounts] = {}
 
     def key(self, row: int, next_job: Amounts, leaving: Amounts = NOTHING) -> QueueKey:
         """Not over-utilised, starving, priority, not using what it may not have, dominant share with and without the job."""
         queues = self.queues
-        held, share = queues.allocated[row], queues.allocatable[row]
-        after = plus(held, next_job)
-        fair = queues.fair[row]
+        cpu, memory, gpu = queues.allocated[row]
+        share, fair = queues.allocatable[row], queues.fair[row]
+        after = (cpu + next_job[0], memory + next_job[1], gpu + next_job[2])
         return (
-            fair[0] < held[0] and fair[1] < held[1] and fair[2] < held[2],
+            fair[0] < cpu and fair[1] < memory and fair[2] < gpu,
             not within(after, queues.quota[row]),
             -queues.priority[row],
-            any(part == 0 and amount > 0 for part, amount in zip(share, after)),
+            (not share[0] and after[0] > 0) or (not share[1] and after[1] > 0) or (not share[2] and after[2] > 0),
             self.dominant(row, minus(after, leaving)),
-            self.dominant(row, held),
+            self.dominant(row, (cpu, memory, gpu)),
         )
 
     def dominant(self, row: int, held: Amounts) -> float:
         """The largest part of its allocatable share that a queue holds."""
         largest = 0.0
-        for share, amount, total in zip(self.queues.allocatable[row], held, self.totals):
-            bound = total if share == -1 else share
-            part = amount * 1000 if bound == 0 else amount / bound
-            largest = max(largest, part)
+        for bound, amount in zip(self.bounds(row), held):
+            part = amount / bound if bound else amount * 1000
+            if part > largest:
+                largest = part
         return largest
+
+    def bounds(self, row: int) -> Amounts:
+        """Allocatable shares with the cluster's total in place of unlimited ones; kept as they only change with a division."""
+        known = self._bounds.get(row)
+        if known is None:
+            shares = self.queues.allocatable[row]
+            cpu, memory, gpu = (total if share == UNLIMITED else share for share, total in zip(shares, self.totals))
+            known = self._bounds[row] = (cpu, memory, gpu)
+        return known
 
     def before(self, left: int, right: int, keys: tuple[QueueKey, QueueKey]) -> bool:
         """Whether `left` is more deserving; equal keys fall to the smaller allocatable share, then to age."""
@@ -115,13 +126,13 @@ class JobOrder:
         rows = self._live.get(parent)
         if not rows:
             return -1
-        best, best_key = rows[0], self._key(rows[0])
-        for row in rows[1:]:
-            key = self._key(row)
-            if key == best_key:
-                if self.rule.before(row, best, (key, best_key)):
-                    best = row
-            elif key < best_key:
+        stamps, turns, keys = self.rule.queues.stamp, self._turn, self._keys
+        best, best_key = -1, None
+        for row in rows:
+            known = keys.get(row)
+            fresh = known is not None and known[0] == stamps[row] and known[1] == turns[row]
+            key = known[2] if fresh and known is not None else self._key(row)
+            if best_key is None or key < best_key or (key == best_key and self.rule.before(row, best, (key, best_key))):
                 best, best_key = row, key
         return self._leaf(best)
 

@@ -6,7 +6,7 @@ writes nothing, also after a restart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -91,10 +91,15 @@ def _typed(pod: Document) -> Document:
 
 def refuse(group: Document, reason: Reason, now: datetime) -> Plan:
     """Say on the PodGroup and its workload why the gang waits."""
-    condition = _condition(group)
-    if condition and condition["status"] == "True" and condition.get("message") == reason.message:
+    if says(group, reason):
         return NOTHING
-    return _write(group, _unschedulable(condition or {}, reason, now), reason)
+    return _write(group, _unschedulable(_condition(group) or {}, reason, now), reason)
+
+
+def says(group: Document, reason: Reason) -> bool:
+    """Whether the PodGroup gives this reason already."""
+    condition = _condition(group)
+    return condition is not None and condition["status"] == "True" and condition.get("message") == reason.message
 
 
 def relieve(group: Document, now: datetime) -> Plan:
@@ -163,11 +168,18 @@ def _concerned(group: Document) -> Iterable[Document]:
 def why(reason: Reason) -> Document:
     """The reason with its numbers, for tools: what `aboard why` and `ps` read."""
     document: Document = {"code": reason.code, "verdict": reason.verdict, "message": reason.message}
-    numbers = {"needs": dict(reason.needs), "free": dict(reason.free), "nodes": dict(reason.nodes)}
-    held = [{"gang": h.gang, "queue": h.queue, "gpus": h.gpus, "preemptible": h.preemptible} for h in reason.held_by]
+    numbers = {"needs": _plain(reason.needs), "free": _plain(reason.free), "nodes": _plain(reason.nodes)}
+    held = [
+        {"gang": h.gang, "queue": h.queue, "gpus": float(h.gpus), "preemptible": h.preemptible} for h in reason.held_by
+    ]
     facts: Document = {**numbers, "heldBy": held, "unblock": list(reason.unblock), "queue": reason.queue}
-    counts = {"wanted": reason.tasks_wanted, "fitting": reason.tasks_fitting, "position": reason.position}
+    counts = _plain({"wanted": reason.tasks_wanted, "fitting": reason.tasks_fitting, "position": reason.position})
     return document | {name: value for name, value in (facts | counts).items() if value}
+
+
+def _plain(numbers: Mapping[str, float]) -> dict[str, float]:
+    """Numbers as JSON knows them; the scheduler's may be those of its arrays."""
+    return {name: int(number) if float(number).is_integer() else float(number) for name, number in numbers.items()}
 
 
 # --- what the pods say, in kube-scheduler's words ---
@@ -211,7 +223,7 @@ def _tell_pod(pod: Document, message: str, old: Document | None, now: datetime) 
     change = {"status": {"conditions": [condition]}}
     return Plan(
         patch=(Patch(POD, key_of(pod), change, PatchType.STRATEGIC, "status"),),
-        events=(Event(_typed(pod), "FailedScheduling", message, "Warning", "Scheduling"),),
+        events=(Event(_typed(pod), "FailedScheduling", message, "Warning", "Scheduling", instant=True),),
     )
 
 

@@ -16,6 +16,7 @@ from allaboard.scheduling.nodes import Nodes, Rows
 
 AVAILABLE = 1000.0
 TIER = 10_000.0
+FEW = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,17 +42,16 @@ class Board:
 def copies(board: Board, *, idle: bool) -> Column:
     """How many tasks of the class each node takes on idle room, or on idle plus releasing room; 0 where not allowed."""
     nodes, wanted = board.nodes, board.wanted
-    room: Column | None = None
-    for resource in wanted.columns:
-        source = nodes.idle[resource] if idle else nodes.idle[resource] + nodes.releasing[resource]
-        fit = board.column(source) / wanted.wants[resource]
-        room = fit if room is None else np.minimum(room, fit, out=room)
-    assert room is not None  # every task asks for a pod slot
-    np.floor(room, out=room)
-    np.maximum(room, 0.0, out=room)
+    rows = wanted.rows
+    room = nodes.idle[rows] if idle else nodes.idle[rows] + nodes.releasing[rows]
+    if board.rows is not None:
+        room = room[:, board.rows]
+    room /= wanted.per_row
+    slots: Column = np.floor(room.min(axis=0))
+    np.maximum(slots, 0.0, out=slots)
     if board.allowed is not None:
-        room[~(board.allowed if board.rows is None else board.allowed[board.rows])] = 0.0
-    return room
+        slots[~(board.allowed if board.rows is None else board.allowed[board.rows])] = 0.0
+    return slots
 
 
 def packing_key(board: Board) -> Column:
@@ -76,6 +76,8 @@ class Fill:
 
 def fill(board: Board, count: int, *, pipeline_only: bool) -> Fill | None:
     """Places for `count` equal tasks by bin packing, or None when they do not all fit."""
+    if pipeline_only and board.score is None and board.rows is not None and len(board.rows) <= FEW:
+        return _fill_few(board, count)
     on_free = copies(board, idle=False)
     if on_free.sum() < count:
         return None
@@ -94,6 +96,31 @@ def _fill_promises(board: Board, count: int, room: tuple[Column, Column]) -> Fil
     positions = _ranked(score, packing_key(board), np.flatnonzero(on_free >= 1), count)
     rows = _take(board, positions, on_free, count)
     return Fill(rows, [False] * len(rows))
+
+
+def _fill_few(board: Board, count: int) -> Fill | None:
+    """The same as `_fill_promises`, spelt out for a handful of nodes, where a column costs more than a loop."""
+    assert board.rows is not None
+    nodes, wanted, allowed = board.nodes, board.wanted, board.allowed
+    resource = CPU if wanted.cpu_only else GPU
+    found = []
+    free = [float(nodes.idle[resource, row] + nodes.releasing[resource, row]) for row in board.rows]
+    has = [nodes.capacity[resource, row] != 0 for row in board.rows]
+    top = max((amount for amount, there in zip(free, has) if there), default=0.0)
+    for row, amount, there in zip(board.rows.tolist(), free, has):
+        if allowed is not None and not allowed[row]:
+            continue
+        on_idle = on_free = float("inf")
+        for column in wanted.columns:
+            idle, want = nodes.idle[column, row], wanted.wants[column]
+            on_idle, on_free = min(on_idle, idle / want), min(on_free, (idle + nodes.releasing[column, row]) / want)
+        if on_free >= 1:
+            key = 0.0 if top <= 0 else amount if there else top
+            found.append((not (on_idle >= 1 or wanted.best_effort), key, row, int(on_free)))
+    rows: list[int] = []
+    for _, _, row, slots in sorted(found):
+        rows += [row] * min(slots, count - len(rows))
+    return Fill(rows, [False] * count) if len(rows) == count else None
 
 
 def _fill_idle_first(board: Board, count: int, room: tuple[Column, Column]) -> Fill:
@@ -186,5 +213,3 @@ def _fits_device(nodes: Nodes, wanted: PodClass) -> Mask:
     memories = {int(memory): wanted.portion_on(int(memory)) for memory in np.unique(nodes.gpu_memory)}
     good = [memory for memory, portion in memories.items() if portion <= 1 or portion == int(portion)]
     return np.isin(nodes.gpu_memory, good)
-
-

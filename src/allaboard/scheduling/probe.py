@@ -35,13 +35,16 @@ class Recorded:
 class Probe:
     """The first so many tasks of a gang, and who would leave for them."""
 
-    def __init__(self, session: Session, gang: GangRow, pending: Chosen, recorded: Recorded, feasible: Mask) -> None:
+    def __init__(
+        self, session: Session, gang: GangRow, pending: Chosen, recorded: Recorded, nodes: tuple[Mask, Column]
+    ) -> None:
         self.session, self.state, self.gang, self.pending = session, session.state, gang, pending
-        self.recorded, self.recorded_rows, self.feasible = recorded, recorded.rows(), feasible
+        self.recorded, self.recorded_rows = recorded, recorded.rows()
+        self.feasible, self.room = nodes
         self.groups: list[GroupOut] = []
+        self.indexed = 0
         self.by_gang: dict[GangRow, list[int]] = {}
         self.gangs_on: dict[int, dict[GangRow, None]] = {}
-        self.room = self.state.nodes.loose_gpus()
         self.need = Need([self.state.klass[row].gpu_wish for rows in pending.values() for row in rows], self.room)
         self.grouped = _group_needs(self)
         self.hope = Hope(self)
@@ -49,17 +52,23 @@ class Probe:
             self._free(row)
 
     def _free(self, row: int) -> None:
-        node, gpus = self.state.node[row], self.state.gpus(row)
+        klass, node = self.state.klass[row], self.state.node[row]
+        gpus = self.state.gpus(row) if klass.shared else klass.gpu_wish
         if gpus:
             self.need.grow(node, gpus)
 
     def accumulate(self, group: GroupOut) -> None:
         self.groups.append(group)
-        gang, rows = group
-        self.by_gang.setdefault(gang, []).extend(rows)
-        for row in rows:
-            self.gangs_on.setdefault(self.state.node[row], {})[gang] = None
+        for row in group[1]:
             self._free(row)
+
+    def _index(self) -> None:
+        """Accumulated tasks by gang and gangs by node; only trials ask for them."""
+        for gang, rows in self.groups[self.indexed :]:
+            self.by_gang.setdefault(gang, []).extend(rows)
+            for row in rows:
+                self.gangs_on.setdefault(self.state.node[row], {})[gang] = None
+        self.indexed = len(self.groups)
 
     def size(self) -> int:
         """How many tasks are recorded or accumulated."""
@@ -67,16 +76,15 @@ class Probe:
 
     def promising(self) -> bool:
         """KAI's filters: groups with a required level against domains, then all tasks against nodes."""
-        return self._domains_suffice() and self.need.met()
+        return (not self.grouped or self._domains_suffice()) and self.need.met()
 
     def _domains_suffice(self) -> bool:
         """Domains are told apart by the label value of the level alone, and active pods of the group count as need."""
         for level, needs in self.grouped.items():
-            domains: dict[str, float] = {}
-            for value, room in zip(self.state.nodes.label(level), self.room.tolist()):
-                if value:
-                    domains[value] = domains.get(value, 0.0) + room
-            if not greedy(sorted(needs, reverse=True), sorted(domains.values(), reverse=True)):
+            values, numbers = self.state.nodes.label_codes(level)
+            inside = numbers >= 0
+            domains = np.bincount(numbers[inside], weights=self.room[inside], minlength=len(values))
+            if not greedy(sorted(needs, reverse=True), np.sort(domains)[::-1].tolist()):
                 return False
         return True
 
@@ -88,6 +96,7 @@ class Probe:
             if self.recorded_rows:
                 yield []
             return
+        self._index()
         state, latest = self.state, self.groups[-1][0]
         seen: set[frozenset[int]] = set()
         nodes = {state.node[row] for row in latest.rows} - {-1}
@@ -150,7 +159,7 @@ class Need:
     Equal needs are counted instead: the greedy match succeeds exactly when nodes together have enough slots of that size.
     """
 
-    __slots__ = ("equal", "needs", "room", "slots", "size")
+    __slots__ = ("equal", "needs", "room", "size", "slots")
 
     def __init__(self, needs: list[float], room: Column) -> None:
         self.needs, self.room = sorted((need for need in needs if need > 0), reverse=True), room
@@ -160,10 +169,9 @@ class Need:
 
     def grow(self, node: int, gpus: float) -> None:
         before = float(self.room[node])
-        self.room[node] = before + gpus
-        if self.equal and self.size:
-            size = self.size
-            self.slots += max(0.0, (before + gpus + EPSILON) // size) - max(0.0, (before + EPSILON) // size)
+        self.room[node] = after = before + gpus
+        if self.equal and self.size and after > 0:
+            self.slots += (after + EPSILON) // self.size - ((before + EPSILON) // self.size if before > 0 else 0.0)
 
     def met(self) -> bool:
         if not self.needs:

@@ -117,15 +117,10 @@ class Queues:
 
 def within(amounts: Amounts, bounds: Amounts) -> bool:
     """Whether every amount is at most its bound; -1 is infinite on both sides."""
-    return all(_compare(amount, bound) <= 0 for amount, bound in zip(amounts, bounds))
-
-
-def _compare(left: float, right: float) -> int:
-    if left == UNLIMITED:
-        return 0 if right == UNLIMITED else 1
-    if right == UNLIMITED:
-        return -1
-    return (left > right + EPSILON) - (left < right - EPSILON)
+    for amount, bound in zip(amounts, bounds):
+        if bound != UNLIMITED and (amount > bound + EPSILON or amount == UNLIMITED):
+            return False
+    return True
 
 
 def plus(left: Amounts, right: Amounts) -> tuple[float, float, float]:

@@ -1,4 +1,4 @@
-"""Documents as the scheduler's values: nodes, queues, topologies, PodGroups of all three kinds, and pods as tasks."""
+"""Documents as the scheduler's values: nodes, queues, topologies, trees of sub-groups, and pods as tasks."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, dig
-from allaboard.api.kinds import POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO, Kind
-from allaboard.api.meta import annotations_of, is_leaving, labels_of, moment_of, name_of, namespace_of
+from allaboard.api.meta import is_leaving, labels_of, moment_of, name_of, namespace_of
 from allaboard.scheduling.demands import NODE_NAME, amounts
 from allaboard.scheduling.facts import (
     DEFAULT_POD_SET,
@@ -136,18 +135,6 @@ def _branch(name: str, below: Mapping[str, list[Document]], limit: Constraint | 
         PodSet(role["name"], role.get("minMember") or 1, constraint(role.get("topologyConstraint"))) for role in leaves
     )
     return SubGroup(name, groups, sets, limit, least)
-
-
-def group_of(pod: Document) -> tuple[Kind, str] | None:
-    """Which PodGroup, of which kind, a pod says it belongs to (ruling 8)."""
-    worn, said = labels_of(pod), annotations_of(pod)
-    if name := said.get(labels.POD_GROUP) or worn.get(labels.POD_GROUP):
-        return POD_GROUP, name
-    if name := worn.get(labels.POD_GROUP_COSCHEDULING) or worn.get(labels.POD_GROUP_SEED):
-        return POD_GROUP_COSCHEDULING, name
-    if name := said.get(labels.POD_GROUP_VOLCANO):
-        return POD_GROUP_VOLCANO, name
-    return None
 
 
 def status_of(pod: Document, request: Document | None) -> Status:

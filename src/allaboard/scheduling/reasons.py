@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from allaboard.scheduling.gangs import GangRow, Members
-from allaboard.scheduling.selection import Chosen
+WAITING, BLOCKED, IMPOSSIBLE = "Waiting", "Blocked", "Impossible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,23 +19,26 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One dominant cause. `needs` and `free` are per resource name; `verdict` is Waiting, Blocked or Impossible."""
+    """One dominant cause. `needs` and `free` are per resource name; `verdict` is Waiting, Blocked or Impossible.
+
+    Two reasons are equal when they say the same to a user; who holds what and the place in the queue change all the time.
+    """
 
     code: str
     message: str
-    verdict: str = "Waiting"
+    verdict: str = WAITING
     needs: dict[str, float] = field(default_factory=dict)
     free: dict[str, float] = field(default_factory=dict)
-    held_by: tuple[Holder, ...] = ()
+    held_by: tuple[Holder, ...] = field(default=(), compare=False)
     unblock: tuple[str, ...] = ()
     queue: str = ""
     tasks_wanted: int = 0
     tasks_fitting: int = 0
-    position: int = 0
+    position: int = field(default=0, compare=False)
+    """Place among those who wait in the same queue; the first is 1."""
+    overall: int = field(default=0, compare=False)
+    """Place among all who wait."""
     nodes: dict[str, int] = field(default_factory=dict)
-    """Objection of nodes → how many nodes raise it."""
-
-
-def shortage(gang: GangRow, chosen: Chosen, stuck: tuple[Members, int, int] | None) -> Reason:
-    wanted = sum(len(rows) for rows in chosen.values())
-    return Reason("InsufficientResource", f"{wanted} tasks do not fit", tasks_wanted=wanted)
+    """Objection of nodes, in kube-scheduler's words → how many nodes raise it."""
+    estimate: float | None = field(default=None, compare=False)
+    """When it could start at the earliest, as far as declared run times tell."""

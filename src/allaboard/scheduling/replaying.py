@@ -33,7 +33,11 @@ class ReplayOrder:
     """Pops only the gangs that matter; the others are passed over, as they would take a turn but nothing else."""
 
     def __init__(
-        self, rule: QueueRule, standing: Standing, request: Callable[[GangRow], Amounts], key: Callable[[GangRow], GangKey]
+        self,
+        rule: QueueRule,
+        standing: Standing,
+        request: Callable[[GangRow], Amounts],
+        key: Callable[[GangRow], GangKey],
     ) -> None:
         self.rule, self.standing, self.request, self.key = rule, standing, request, key
         self.requests: dict[GangRow, Amounts] = {}

@@ -18,7 +18,7 @@ from allaboard.scheduling.classes import GPU, Mask, PodClass
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.probe import EPSILON, Probe, Recorded
-from allaboard.scheduling.selection import Chosen, first, to_place
+from allaboard.scheduling.selection import Chosen, first, only_class, to_place
 from allaboard.scheduling.session import NodeSet, Session
 from allaboard.scheduling.statement import Statement
 from allaboard.scheduling.victims import GroupOut, VictimOrder
@@ -53,9 +53,17 @@ class Solver:
         self.session, self.gang, self.rule = session, gang, rule
         self.state = session.state
         self.wanted = to_place(self.state, gang, simulated=True)
+        self.loose = session.state.nodes.loose_gpus()
         self.feasible = self._feasible()
         self.victims = Queueing(order)
         self.failed: set[tuple[int, frozenset[int], frozenset[int]]] = set()
+        self.trials = 0
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the search ended at a limit of the policy instead of running out of victims."""
+        policy = self.session.policy
+        return 0 < policy.trials_per_gang <= self.trials or 0 < policy.trials_per_cycle <= self.session.trials
 
     def solve(self) -> Statement | None:
         """An open statement that seats the whole gang, or None; the caller commits it."""
@@ -97,7 +105,7 @@ class Solver:
         nodes = self.state.nodes
         if any(self.state.klass[row].cpu_only for row in self.gang.rows):
             return np.ones(len(nodes), dtype=bool)
-        return (nodes.loose_gpus() > EPSILON) | (nodes.free(GPU) > 0)
+        return (self.loose > EPSILON) | (nodes.free(GPU) > 0)
 
     def _probe(self, count: int, recorded: Recorded, generator: Generator) -> Success | None:
         """Accumulate victims until a trial succeeds, or nobody is left."""
@@ -105,7 +113,7 @@ class Solver:
         if recorded.victims:
             feasible = feasible.copy()
             feasible[[self.state.node[row] for row in recorded.victims]] = True
-        probe = Probe(self.session, self.gang, first(self.wanted, count), recorded, feasible)
+        probe = Probe(self.session, self.gang, first(self.wanted, count), recorded, (feasible, self.loose.copy()))
         taken = frozenset(probe.recorded_rows)
         groups = self.victims.groups(recorded, taken)
         while True:
@@ -114,7 +122,7 @@ class Solver:
                     if (result := self._trial(probe, chosen, (count, taken))) is not None:
                         return result
             group = next(groups, None)
-            if group is None:
+            if group is None or self.gave_up:
                 return None
             probe.accumulate(group)
 
@@ -122,11 +130,13 @@ class Solver:
         """Evict, simulate, ask the rule; a set of victims that failed is not tried again."""
         added = [row for _, rows in chosen for row in rows]
         victims = probe.recorded_rows + added
-        if not victims or probe.hope.gone(chosen):
+        if not victims or (self.failed and probe.hope.gone(chosen)):
             return None
         key = (*asked, frozenset(added))
-        if key in self.failed:
+        if key in self.failed or self.gave_up:
             return None
+        self.trials += 1
+        self.session.trials += 1
         statement = self.session.statement(self.gang)
         nodes = probe.feasible.copy()
         nodes[[self.state.node[row] for row in victims]] = True
@@ -173,7 +183,7 @@ class Solver:
     def _reseat(self, statement: Statement, gang: GangRow, nodes: NodeSet, full: dict[PodClass, int]) -> None:
         """Try to keep a victim; `full` remembers classes that found no room, as a simulation only ever takes room."""
         chosen = to_place(self.state, gang, simulated=True)
-        simple = _simple(self.state.klass, gang, chosen)
+        simple = only_class(self.state, gang, chosen)
         if simple and full.get(simple[0], simple[1] + 1) <= simple[1]:
             return
         if not self._seat(statement, gang, chosen, nodes) and simple:
@@ -183,15 +193,6 @@ class Solver:
         if self.session.objection(gang, self.session.amounts(chosen)) is not None:
             return False
         return Boarding(self.session, statement, gang, chosen, promises_only=True).run(nodes)
-
-
-def _simple(klass: list[PodClass], gang: GangRow, chosen: Chosen) -> tuple[PodClass, int] | None:
-    """The only class of an unconstrained one-set gang and how many tasks of it are wanted."""
-    if len(chosen) != 1 or len(gang.leaves) != 1 or gang.tree.constraint or gang.leaves[0].constraint:
-        return None
-    rows = next(iter(chosen.values()))
-    wanted = klass[rows[0]]
-    return (wanted, len(rows)) if wanted.plain and all(klass[row] is wanted for row in rows) else None
 
 
 class Queueing:

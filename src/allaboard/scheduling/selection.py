@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
+from allaboard.scheduling.classes import PodClass
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import IS_ACTIVE, GangRow, GroupRow, Member, Members
 from allaboard.scheduling.state import State
@@ -52,12 +53,15 @@ def ordered(group: GroupRow, active: Active = Members.active, *, backwards: bool
 
 def to_place(state: State, gang: GangRow, *, simulated: bool = False) -> Chosen:
     """The tasks a gang needs next; in a simulation its evicted tasks may be placed again."""
+    if gang.only is not None:
+        rows = _from_pod_set(state, gang.only, simulated)
+        return {gang.only: rows} if rows else {}
     chosen: Chosen = {}
     _collect(state, gang.tree, chosen, simulated)
     return chosen
 
 
-def _collect(state: State, member: Member, chosen: Chosen, simulated: bool) -> bool:  # noqa: FBT001
+def _collect(state: State, member: Member, chosen: Chosen, simulated: bool) -> bool:
     if isinstance(member, Members):
         rows = _from_pod_set(state, member, simulated)
         if rows:
@@ -70,10 +74,12 @@ def _collect(state: State, member: Member, chosen: Chosen, simulated: bool) -> b
     return any([_collect(state, child, chosen, simulated) for child in wanting])
 
 
-def _from_pod_set(state: State, leaf: Members, simulated: bool) -> list[int]:  # noqa: FBT001
+def _from_pod_set(state: State, leaf: Members, simulated: bool) -> list[int]:
     missing = max(leaf.minimum - leaf.active(), 0) or 1
-    if leaf.count[PENDING] == len(leaf.rows):
+    if leaf.count[0] == len(leaf.rows):
         return leaf.rows[:missing]
+    if not leaf.count[0] and not leaf.count[7]:
+        return []
     rows = []
     for row in leaf.rows:
         status = state.status[row]
@@ -94,11 +100,21 @@ def first(chosen: Chosen, count: int) -> Chosen:
     return part
 
 
+def only_class(state: State, gang: GangRow, chosen: Chosen) -> tuple[PodClass, int] | None:
+    """The class and count of an unconstrained gang of equal tasks: for these, whether there is room is a number."""
+    leaf = gang.only
+    if leaf is None or leaf.klass is None or not leaf.klass.plain or leaf.constraint or gang.tree.constraint:
+        return None
+    return (leaf.klass, len(chosen[leaf])) if leaf in chosen else None
+
+
 # --- to be evicted ---
 
 
 def to_evict(state: State, gang: GangRow, among: Collection[int] | None = None) -> tuple[list[int], bool]:
     """The tasks a gang gives up next, and whether it has more: surplus one by one, else all of it."""
+    if gang.only is not None and len(gang.rows) == 1 and among is None:
+        return (gang.rows[:], False) if IS_ACTIVE[state.status[gang.rows[0]]] else ([], False)
     rows = [row for row in gang.rows if IS_ACTIVE[state.status[row]] and (among is None or row in among)]
     if len(gang.leaves) == 1 and len(rows) <= gang.leaves[0].minimum:
         return sorted(rows, key=state.task_key, reverse=True), False

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from allaboard import points
 from allaboard.scheduling.classes import Column, Mask, PodClass
+from allaboard.scheduling.explain import Stuck, Survey, holders, no_room, survey
 from allaboard.scheduling.gangs import GangRow, Member
+from allaboard.scheduling.ladder import Ladder
 from allaboard.scheduling.nodes import Rows
 from allaboard.scheduling.order import GangKey, JobOrder, QueueRule
 from allaboard.scheduling.policy import Policy
 from allaboard.scheduling.queues import Amounts
-from allaboard.scheduling.reasons import Reason
+from allaboard.scheduling.reasons import Holder, Reason
 from allaboard.scheduling.replaying import ReplayOrder
+from allaboard.scheduling.reservation import Reservation
 from allaboard.scheduling.selection import Chosen, to_place
 from allaboard.scheduling.standing import Standing
 from allaboard.scheduling.state import State
@@ -55,14 +59,6 @@ def objection(answers: Iterable[Reason | None]) -> Reason | None:
     return next((answer for answer in answers if answer is not None), None)
 
 
-def unanimous(answers: Iterable[bool]) -> bool:
-    return all(answers)
-
-
-def anybody(answers: Iterable[bool]) -> bool:
-    return any(answers)
-
-
 POINTS: Mapping[str, Callable[..., object]] = {
     "gang_key": lexicographic,
     "task_key": lexicographic,
@@ -75,8 +71,7 @@ POINTS: Mapping[str, Callable[..., object]] = {
     "may_start": objection,
     "may_stay": objection,
     "node_sets": total,
-    "spares": anybody,
-    "accepts": unanimous,
+    "protected_until": max,
 }
 
 
@@ -92,13 +87,25 @@ class Session:
         self.deadline: float | None = None
         self.action = ""
         self.before = state.queues.holdings()
+        self.reservation: Reservation | None = None
+        self.trials = 0
+        self.skipped = frozenset() if policy.exact else state.hopeless()
         self.totals = state.totals()
         state.queues.divide(self.totals, policy.usage_weight)
         self.rule = QueueRule(state.queues, self.totals)
         self._ask = points.bind(policy.plugins, POINTS)
+        state.nodes.touched = []
+        self._ladders: dict[PodClass, Ladder | None] = {}
+        self._fits: dict[PodClass, Mask | None] = {}
+        self._scores: dict[PodClass, Column | None] = {}
         self._packing = policy.packing()
         self._shunned = any(term.anti for klass in state.classes.values() for term in klass.demand.neighbours)
         self._groups = 0
+        self._ahead: dict[int, int] = {}
+        self._holders: tuple[Holder, ...] | None = None
+        self._full: dict[PodClass, int] = {}
+        self._surveys: dict[PodClass, Survey] = {}
+        self._key_rule = tuple(plugin.name for plugin in policy.plugins)
         self._standing: Standing | None = None
         self._replay: ReplayOrder | None = None
 
@@ -120,20 +127,28 @@ class Session:
     def waiting(self, gangs: Iterable[GangRow] | None = None) -> JobOrder:
         """Gangs that wait for room, in fair order."""
         order = JobOrder(self.rule, self.request)
-        chosen = self.candidates() if gangs is None else gangs
-        order.fill((self.gang_key(gang), gang) for gang in chosen)
+        entries = [(self.gang_key(gang), gang) for gang in (self.candidates() if gangs is None else gangs)]
+        depth = (self.policy.queue_depth or {}).get(self.action, 0)
+        order.fill(first_of_each_queue(entries, depth) if depth > 0 else entries)
         return order
 
     def candidates(self) -> Iterator[GangRow]:
         """Gangs with enough pods for their minimum, some of them pending, in a queue that may hold jobs."""
-        for gang in self.state.gangs.values():
-            if gang.queue >= 0 and gang.pending() and gang.is_ready():
+        for gang in self.state.waiting.values():
+            if gang.queue >= 0 and gang.name not in self.skipped and gang.pending() and gang.is_ready():
                 yield gang
 
     def standing(self) -> Standing:
-        """Waiting and evictable gangs by queue; made on first use, as a cycle without shortage never needs it."""
+        """Waiting and evictable gangs by queue; made on first use and kept with the state, as building it walks all gangs."""
         if self._standing is None:
-            self._standing = Standing(self.state, self.gang_key)
+            known = self.state.standing
+            if isinstance(known, Standing) and known.rule == self._key_rule:
+                known.adopt(self.gang_key, self.state.changed.values())
+            else:
+                known = Standing(self.state, self._key_rule, self.gang_key)
+            self.state.standing, self.state.changed = known, {}
+            known.refresh({self.state.members[row].gang for row in self.log.origin})
+            self._standing = known
         return self._standing
 
     def replay_order(self, gangs: set[GangRow]) -> Iterator[GangRow]:
@@ -155,13 +170,15 @@ class Session:
 
     def amounts(self, chosen: Chosen, *, by_memory: bool = False) -> Amounts:
         """Sum of requests as queues count them; GPU memory counts only where asked, as KAI's capacity check ignores it."""
-        state = self.state
+        klass_of, smallest = self.state.klass, self.state.nodes.smallest_memory
         cpu = memory = gpu = 0.0
-        smallest = state.nodes.smallest_memory
-        for rows in chosen.values():
+        for leaf, rows in chosen.items():
+            if leaf.klass is not None:
+                part, times = leaf.klass.asked_quota(smallest) if by_memory else leaf.klass.quota, len(rows)
+                cpu, memory, gpu = cpu + part[0] * times, memory + part[1] * times, gpu + part[2] * times
+                continue
             for row in rows:
-                klass = state.klass[row]
-                part = klass.asked_quota(smallest) if by_memory else klass.quota
+                part = klass_of[row].asked_quota(smallest) if by_memory else klass_of[row].quota
                 cpu, memory, gpu = cpu + part[0], memory + part[1], gpu + part[2]
         return cpu, memory, gpu
 
@@ -174,14 +191,27 @@ class Session:
         return objection(may(self.state.queues, gang, amounts) for may in self._ask["may_stay"])
 
     def fits(self, klass: PodClass) -> Mask | None:
-        return every(fits(self.state.nodes, klass) for fits in self._ask["fits_nodes"])
+        """Nodes whose standing facts admit the class; asked once in a cycle, as nothing in it changes them."""
+        if klass not in self._fits:
+            self._fits[klass] = every(fits(self.state.nodes, klass) for fits in self._ask["fits_nodes"])
+        return self._fits[klass]
 
     def fits_task(self, klass: PodClass, row: int) -> Mask | None:
         """The same for one task whose neighbours, ports or claims matter."""
         return every((self.fits(klass), *(fits(self.state, klass, row) for fits in self._ask["fits_task"])))
 
+    def ladder(self, klass: PodClass) -> Ladder | None:
+        """Nodes of the class in packing order, where nothing but packing ranks them."""
+        if klass not in self._ladders:
+            ranked = klass.best_effort or self.score(klass) is not None
+            self._ladders[klass] = None if ranked else Ladder(self.state.nodes, klass, self.fits(klass))
+        return None if self.state.nodes.sharing else self._ladders[klass]
+
     def score(self, klass: PodClass) -> Column | None:
-        return total(score(self.state.nodes, klass) for score in self._ask["score_nodes"])
+        """What makes nodes better for the class; only shared GPUs can change it during a cycle."""
+        if klass not in self._scores or self.state.nodes.sharing:
+            self._scores[klass] = total(score(self.state.nodes, klass) for score in self._ask["score_nodes"])
+        return self._scores[klass]
 
     def rank(self, klass: PodClass, among: Rows) -> Column:
         ranks = total(rank(self.state.nodes, klass, among) for rank in self._ask["rank_nodes"])
@@ -214,10 +244,66 @@ class Session:
         self._groups += 1
         return f"shared-{int(self.now)}-{self._groups}"
 
+    def protected_until(self, victim: GangRow, claimant: GangRow) -> float:
+        """The moment until which a victim may not lose its minimum."""
+        answers = [until(self.state.queues, victim, claimant, self.action) for until in self._ask["protected_until"]]
+        moment = float(max(answers, default=0.0))
+        if moment > self.now:
+            self.wake(moment)
+        return moment
+
+    def open_nodes(self, gang: GangRow) -> NodeSet:
+        """Nodes not kept for somebody else."""
+        if self.reservation is None or self.reservation.admits(gang, self.now):
+            return None
+        return np.flatnonzero(~self.reservation.nodes)
+
+    # --- refusals ---
+
+    def is_full(self, klass: PodClass, count: int) -> bool:
+        """Whether so many tasks of a class found no room since room was last given back."""
+        return self._full.get(klass, count + 1) <= count
+
+    def mark_full(self, klass: PodClass, count: int) -> None:
+        self._full[klass] = min(count, self._full.get(klass, count))
+
+    def explain(self, gang: GangRow, stuck: Stuck) -> Reason:
+        """Why there is no room; one survey of the nodes serves all gangs of a class until room is given back."""
+        if stuck.klass not in self._surveys or not self.is_full(stuck.klass, stuck.wanted):
+            self._surveys[stuck.klass] = survey(self.state, stuck.klass, self.fits(stuck.klass))
+        return no_room(self.state, gang, stuck, self._surveys[stuck.klass])
+
+    def holders(self) -> tuple[Holder, ...]:
+        """Who holds most, asked once in a cycle."""
+        if self._holders is None:
+            self._holders = holders(self.state)
+        return self._holders
+
     def refuse(self, gang: GangRow, reason: Reason) -> None:
-        self.reasons[gang.name] = reason
+        """Write down why, and its place among those who wait."""
+        ahead = self._ahead.get(gang.queue, 0) + 1
+        self._ahead[gang.queue] = ahead
+        self.reasons[gang.name] = replace(reason, position=ahead, overall=len(self.reasons) + 1)
+
+    def give_up(self, gang: GangRow) -> None:
+        """The search for victims ended at a limit of the policy; say so, as a longer one might have found some."""
+        known = self.reasons.get(gang.name)
+        if known is not None and "gave up" not in known.message:
+            words = f"{known.message}; gave up looking for victims after {self.trials} trials in this cycle"
+            self.reasons[gang.name] = replace(known, message=words)
 
     def first_start(self, gang: GangRow) -> None:
         """The gang holds bound pods for the first time since it last held none."""
         gang.last_start = self.now
         self.started.append(gang.name)
+
+
+def first_of_each_queue(entries: list[tuple[GangKey, GangRow]], depth: int) -> list[tuple[GangKey, GangRow]]:
+    """The best gangs of every queue, so many of each."""
+    seen: dict[int, int] = {}
+    kept = []
+    for key, gang in sorted(entries, key=lambda entry: entry[0]):
+        seen[gang.queue] = seen.get(gang.queue, 0) + 1
+        if seen[gang.queue] <= depth:
+            kept.append((key, gang))
+    return kept

@@ -1,13 +1,9 @@
-"""Events become state: every change the watches tell is noted, and brought into the columns before the next cycle.
-
-What a cycle decided and no watch has shown yet is an *assumption*: a pod told its node, or told to go. It stands
-until the document says so itself, or until it turns out that nobody carried it out.
-"""
+"""Events become state: every change the watches tell is noted, and brought into the columns before the next cycle."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from allaboard.api import labels
@@ -16,11 +12,9 @@ from allaboard.api.kinds import (
     BIND_REQUEST,
     CLAIM,
     JOB,
+    NAMESPACE,
     NODE,
     POD,
-    POD_GROUP,
-    POD_GROUP_COSCHEDULING,
-    POD_GROUP_VOLCANO,
     PRIORITY_CLASS,
     QUEUE,
     TOPOLOGY,
@@ -28,22 +22,19 @@ from allaboard.api.kinds import (
     Kind,
 )
 from allaboard.api.meta import (
-    annotations_of,
     controller_of,
     is_leaving,
     key_of,
     labels_of,
-    moment_of,
     name_of,
     namespace_of,
     refers_to,
-    uid_of,
 )
-from allaboard.scheduling import readings
+from allaboard.scheduling import groups, readings
+from allaboard.scheduling.assumptions import Assumptions
 from allaboard.scheduling.demands import Demands
 from allaboard.scheduling.facts import (
     DEFAULT_POD_SET,
-    NON_PREEMPTIBLE_FROM,
     Gang,
     Node,
     Queue,
@@ -52,34 +43,13 @@ from allaboard.scheduling.facts import (
     Topology,
     World,
 )
-from allaboard.scheduling.podgroups import queue_of, scheduler_of, stands_alone
+from allaboard.scheduling.podgroups import scheduler_of, stands_alone
 from allaboard.scheduling.state import State
 from allaboard.scheduling.storage import Shelves
 
-GROUP_KINDS = (POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO)
-FOLLOWED = (POD, NODE, QUEUE, *GROUP_KINDS, BIND_REQUEST, TOPOLOGY, PRIORITY_CLASS, JOB, CLAIM, VOLUME)
-DEFAULT_PRIORITY = 50
-# An assumption nobody confirms is given up after this many seconds.
-PATIENCE = 30.0
-ALONE = ".pod"
+FOLLOWED = (POD, NODE, QUEUE, *groups.KINDS, BIND_REQUEST, TOPOLOGY, PRIORITY_CLASS, JOB, CLAIM, VOLUME, NAMESPACE)
 
 _Fact = TypeVar("_Fact", Node, Queue, Topology)
-
-
-def gang_name(kind: Kind, namespace: str, name: str) -> str:
-    """A name no other gang has: PodGroups of other kinds wear their group."""
-    return f"{namespace}/{name}" if kind == POD_GROUP else f"{namespace}/{name}.{kind.group}"
-
-
-@dataclass(frozen=True, slots=True)
-class Assumed:
-    """What was decided about a pod: its node, or (without one) that it goes. `seen` is that a BindRequest was."""
-
-    uid: str
-    until: float
-    node: str = ""
-    gpu_groups: tuple[str, ...] = ()
-    seen: bool = False
 
 
 class Snapshot:
@@ -102,7 +72,8 @@ class Snapshot:
         self._named: dict[str, set[Key]] = {}
         self._told: dict[Key, Task] = {}
         self._strangers: dict[Key, Task] = {}
-        self._assumed: dict[Key, Assumed] = {}
+        self._assumed = Assumptions()
+        self._leaving: set[str] = set()
         self._demands = Demands()
         self._frame_moved = True
         self._moved_gangs: set[str] = set()
@@ -117,6 +88,7 @@ class Snapshot:
             JOB: self._hear_job,
             CLAIM: self._hear_storage,
             VOLUME: self._hear_storage,
+            NAMESPACE: self._hear_namespace,
         }
 
     # --- hearing ---
@@ -128,7 +100,7 @@ class Snapshot:
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         """One change of one document."""
-        if kind in GROUP_KINDS:
+        if kind in groups.KINDS:
             self._hear_group(kind, old, new)
         else:
             self._hearers[kind](old, new)
@@ -150,11 +122,11 @@ class Snapshot:
 
     def _hear_group(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
-        name = gang_name(kind, namespace_of(document), name_of(document))
+        name = groups.gang_name(kind, namespace_of(document), name_of(document))
         if new is not None:
             before = self.groups.get(name)
             self.groups[name] = (kind, new)
-            if before is not None and not _says_other(before[1], new):
+            if before is not None and not groups.says_other(before[1], new):
                 return
         else:
             self.groups.pop(name, None)
@@ -164,15 +136,13 @@ class Snapshot:
     def _hear_request(self, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
         key = Key(namespace_of(document), dig(document, "spec", "podName", default=name_of(document)))
-        assumed = self._assumed.get(key)
         if new is not None:
             self.requests[key] = new
-            if assumed is not None:
-                self._assumed[key] = replace(assumed, seen=True)
+            self._assumed.request_seen(key)
         else:
             gone = self.requests.pop(key, None)
             if gone is not None and dig(gone, "status", "phase") == "Failed":
-                self._assumed.pop(key, None)
+                self._assumed.forget(key)
         self._moved_pods.add(key)
 
     def _hear_class(self, old: Document | None, new: Document | None) -> None:
@@ -200,6 +170,15 @@ class Snapshot:
             if key in self.pods:
                 self._moved_pods.add(key)
 
+    def _hear_namespace(self, old: Document | None, new: Document | None) -> None:
+        """Nothing new is made in a namespace on its way out, so its pods wait for their end."""
+        name = name_of(new or old or {})
+        leaving = new is not None and is_leaving(new)
+        if leaving == (name in self._leaving):
+            return
+        self._leaving ^= {name}
+        self._moved_pods.update(key for key in self.pods if key.namespace == name)
+
     def _hear_pod(self, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
         key = key_of(document)
@@ -209,12 +188,12 @@ class Snapshot:
         else:
             self.pods[key] = new
             self._shelves.use(key, new)
-            self._settle(key, new)
+            self._assumed.settle(key, new)
         self._moved_pods.add(key)
 
     def _name(self, key: Key, old: Document | None, new: Document | None) -> None:
         """Remember which pods say they belong to a group, whether it exists or not."""
-        before, after = (_group_name(pod) if pod is not None else "" for pod in (old, new))
+        before, after = (groups.named_gang(pod) if pod is not None else "" for pod in (old, new))
         if before and before != after and before in self._named:
             self._named[before].discard(key)
             if not self._named[before]:
@@ -225,16 +204,7 @@ class Snapshot:
     def _leave(self, key: Key) -> None:
         self.pods.pop(key, None)
         self._shelves.forget(key)
-        self._assumed.pop(key, None)
-
-    def _settle(self, key: Key, pod: Document) -> None:
-        """Drop the assumption that the pod's own document confirms, or that was about a namesake."""
-        assumed = self._assumed.get(key)
-        if assumed is None:
-            return
-        confirmed = pod["spec"].get("nodeName") if assumed.node else is_leaving(pod)
-        if confirmed or assumed.uid != uid_of(pod):
-            del self._assumed[key]
+        self._assumed.forget(key)
 
     # --- bringing the state up to date ---
 
@@ -255,12 +225,10 @@ class Snapshot:
         return changed
 
     def _give_up(self, now: float) -> None:
-        """Forget binds that no request was ever seen for (the plan failed), and whatever took too long."""
-        for key, assumed in list(self._assumed.items()):
-            lost = assumed.node and not assumed.seen and key not in self.requests
-            if lost or now >= assumed.until:
-                del self._assumed[key]
-                self._moved_pods.add(key)
+        """What was decided in vain is open again."""
+        self._moved_pods.update(self._assumed.outdated(self.requests, now))
+        for gang in self._assumed.released(now):
+            self._moved_pods.update(self.members.get(gang, ()))
 
     def _rebuild(self) -> None:
         """The frame moved: lay out everything anew."""
@@ -360,10 +328,10 @@ class Snapshot:
         """The gang a pod belongs to, known or not; "" for pods of others and those the grouper has yet to see."""
         if scheduler_of(pod) not in self.schedulers:
             return ""
-        if name := _group_name(pod):
+        if name := groups.named_gang(pod):
             return name if self._has_place(pod, name) else ""
         alone = stands_alone(pod, self._jobs.get(job) if (job := _job(pod)) else None)
-        return f"{namespace_of(pod)}/{name_of(pod)}{ALONE}" if alone else ""
+        return f"{namespace_of(pod)}/{name_of(pod)}{groups.ALONE}" if alone else ""
 
     def _has_place(self, pod: Document, name: str) -> bool:
         """A pod on a node whose group is gone, or has no such role, is counted as a stranger."""
@@ -372,12 +340,14 @@ class Snapshot:
 
     def _gang(self, name: str) -> Gang | None:
         keys = [key for key in self.members.get(name, ()) if key in self.pods]
-        if not keys or not (name.endswith(ALONE) or name in self.groups):
+        if not keys or not (name.endswith(groups.ALONE) or name in self.groups):
             return None
-        if name.endswith(ALONE):
-            gang = self._lonely(name, self.pods[keys[0]])
+        pods = [self.pods[key] for key in keys]
+        if name.endswith(groups.ALONE):
+            gang = groups.lonely(name, pods[0], self._classes)
         else:
-            gang = self._grouped(name, *self.groups[name], [self.pods[key] for key in keys])
+            kind, group = self.groups[name]
+            gang = groups.grouped(name, group, groups.queue_for(kind, group, pods, self._queues), self._classes)
         tasks = []
         for key in keys:
             if (task := self._task(key, self.pods[key], name)) is not None:
@@ -385,45 +355,11 @@ class Snapshot:
                 tasks.append(task)
         return replace(gang, tasks=tuple(tasks))
 
-    def _lonely(self, name: str, pod: Document) -> Gang:
-        priority = self._priority(dig(pod, "spec", "priorityClassName", default=""))
-        preemptible = priority < NON_PREEMPTIBLE_FROM
-        queue = queue_of(labels_of(pod))
-        return Gang(name, queue, priority=priority, preemptible=preemptible, created=readings.created(pod))
-
-    def _grouped(self, name: str, kind: Kind, group: Document, pods: list[Document]) -> Gang:
-        spec, said = group.get("spec") or {}, annotations_of(group)
-        priority = self._priority(spec.get("priorityClassName") or "")
-        explicit = spec.get("preemptibility") or ""
-        preemptible = explicit == "preemptible" if explicit else priority < NON_PREEMPTIBLE_FROM
-        return Gang(
-            name,
-            self._queue(kind, group, pods),
-            tree=readings.tree(group),
-            priority=priority,
-            preemptible=preemptible,
-            created=readings.created(group),
-            last_start=_moment(said.get(labels.LAST_START)),
-            stale_since=_moment(said.get(labels.STALE_SINCE)),
-        )
-
-    def _queue(self, kind: Kind, group: Document, pods: list[Document]) -> str:
-        """A group of another kind has no queue of ours unless it names one that exists."""
-        named = dig(group, "spec", "queue", default="")
-        if kind == POD_GROUP or named in self._queues:
-            return str(named)
-        return queue_of(labels_of(group), *(labels_of(pod) for pod in pods[:1]))
-
-    def _priority(self, name: str) -> int:
-        """The class's value; else the cluster's default class; else 50. Upstream: pod_group_info."""
-        found = self._classes.get(name) or next((c for c in self._classes.values() if c.get("globalDefault")), None)
-        return int(found.get("value") or 0) if found else DEFAULT_PRIORITY
-
     def _pod_set(self, pod: Document, name: str) -> str | None:
         """The role a pod plays in its gang; None where the gang has no such role."""
-        if name.endswith(ALONE) or name not in self.groups:
+        if name.endswith(groups.ALONE) or name not in self.groups:
             return DEFAULT_POD_SET
-        roles = {r.get("name") for r in dig(self.groups[name][1], "spec", "subGroups", default=())}
+        roles = groups.roles_of(self.groups[name][1])
         role = labels_of(pod).get(labels.SUB_GROUP) if roles else DEFAULT_POD_SET
         return role if role in roles or not roles else None
 
@@ -434,19 +370,10 @@ class Snapshot:
             return None
         request = self.requests.get(key)
         task = readings.task(pod, self._demands.of(pod, self._shelves.of(key, pod)), request, role)
-        if request is not None and dig(request, "status", "phase") == "Failed":
-            return replace(task, status=Status.GATED, node="")  # until the failed request is gone
-        return self._as_assumed(key, task)
-
-    def _as_assumed(self, key: Key, task: Task) -> Task:
-        assumed = self._assumed.get(key)
-        if assumed is None:
-            return task
-        if not assumed.node:
-            return replace(task, status=Status.RELEASING) if task.node else task
-        if task.status in (Status.PENDING, Status.GATED):
-            return replace(task, status=Status.BINDING, node=assumed.node, gpu_groups=assumed.gpu_groups)
-        return task
+        failed = request is not None and dig(request, "status", "phase") == "Failed"
+        if failed or (task.status == Status.PENDING and (self._assumed.holds(name) or key.namespace in self._leaving)):
+            return replace(task, status=Status.GATED, node="")  # until what stands in the way is gone
+        return self._assumed.about(key, task)
 
     def _stranger(self, pod: Document) -> Task | None:
         """A pod of others that takes room on a node."""
@@ -458,15 +385,24 @@ class Snapshot:
 
     def assume_bound(self, key: Key, node: str, gpu_groups: tuple[str, ...], now: float) -> None:
         """A cycle gave the pod a node; the state holds that already."""
-        self._assumed[key] = Assumed(uid_of(self.pods[key]), now + PATIENCE, node, gpu_groups)
+        self._assumed.bound(key, self.pods[key], node, gpu_groups, now)
         if (task := self._told.get(key)) is not None:
-            self._told[key] = self._as_assumed(key, task)
+            self._told[key] = self._assumed.about(key, task)
 
     def assume_leaving(self, key: Key, now: float) -> None:
         """A cycle told the pod to go; the state holds that already."""
-        self._assumed[key] = Assumed(uid_of(self.pods[key]), now + PATIENCE)
+        self._assumed.leaving(key, self.pods[key], now)
         if (task := self._told.get(key)) is not None:
-            self._told[key] = self._as_assumed(key, task)
+            self._told[key] = self._assumed.about(key, task)
+
+    def hold(self, gang: str, until: float) -> None:
+        """The server refused what was decided about a gang: it is not tried again before this moment."""
+        self._assumed.hold(gang, until)
+        self._moved_pods.update(self.members.get(gang, ()))
+
+    @property
+    def next_release(self) -> float | None:
+        return self._assumed.next_release
 
     def failed_requests(self) -> Iterator[tuple[Key, Document]]:
         """Requests that were tried in vain, or whose pod is gone: they make room for a new decision."""
@@ -475,24 +411,7 @@ class Snapshot:
                 yield key, request
 
 
-def _group_name(pod: Document) -> str:
-    """The gang a pod says it belongs to."""
-    named = readings.group_of(pod)
-    return gang_name(named[0], namespace_of(pod), named[1]) if named else ""
-
-
 def _job(pod: Document) -> Key | None:
     """The Job that manages a pod, if one does."""
     owner = controller_of(pod)
     return Key(namespace_of(pod), owner["name"]) if owner and refers_to(owner, JOB) else None
-
-
-def _moment(text: str | None) -> float | None:
-    return moment_of(text).timestamp() if text else None
-
-
-def _says_other(old: Document, new: Document) -> bool:
-    """Whether a PodGroup changed in what the scheduler reads: not its status."""
-    before, after = old["metadata"], new["metadata"]
-    same = all(before.get(name) == after.get(name) for name in ("uid", "labels", "annotations"))
-    return not same or old.get("spec") != new.get("spec")

@@ -15,34 +15,47 @@ Entry = tuple[GangKey, GangRow]
 class Standing:
     """Sorted lists per leaf queue. `refresh` a gang whenever its tasks changed for good."""
 
-    def __init__(self, state: State, gang_key: Callable[[GangRow], GangKey]) -> None:
-        self.state, self.gang_key = state, gang_key
+    def __init__(self, state: State, rule: tuple[str, ...], gang_key: Callable[[GangRow], GangKey]) -> None:
+        self.state, self.rule, self.gang_key = state, rule, gang_key
         self.waiting: dict[int, list[Entry]] = {}
         self.evictable: dict[int, list[Entry]] = {}
-        self._known: dict[str, tuple[GangKey, bool, bool]] = {}
+        self._known: dict[str, tuple[GangKey, int, bool, bool]] = {}
         for gang in state.gangs.values():
             if gang.queue >= 0:
                 self._enter(gang, list.append)
         for lists in (self.waiting, self.evictable):
             for entries in lists.values():
-                entries.sort(key=lambda entry: entry[0])
+                entries.sort(key=_entry_key)
+
+    def adopt(self, gang_key: Callable[[GangRow], GangKey], changed: Iterable[GangRow]) -> None:
+        """Another cycle begins: gangs that changed meanwhile are looked at again, those that are gone leave."""
+        self.gang_key = gang_key
+        self.refresh(changed)
 
     def refresh(self, gangs: Iterable[GangRow]) -> None:
         for gang in gangs:
-            key, waits, evictable = self._known.pop(gang.name, ((), False, False))
-            for there, lists in ((waits, self.waiting), (evictable, self.evictable)):
-                if there:
-                    entries = lists[gang.queue]
-                    del entries[bisect_left(entries, key, key=lambda entry: entry[0])]
-            if gang.queue >= 0:
+            self._leave(gang.name)
+            if gang.queue >= 0 and self.state.gangs.get(gang.name) is gang:
                 self._enter(gang, _insort)
+
+    def _leave(self, name: str) -> None:
+        known = self._known.pop(name, None)
+        if known is None:
+            return
+        key, queue, waits, evictable = known
+        for there, lists in ((waits, self.waiting), (evictable, self.evictable)):
+            if there:
+                entries = lists[queue]
+                del entries[bisect_left(entries, key, key=_entry_key)]
+                if not entries:
+                    del lists[queue]
 
     def _enter(self, gang: GangRow, add: Callable[[list[Entry], Entry], None]) -> None:
         waits, evictable = gang.pending() > 0, gang.preemptible and gang.active() > 0
         if not (waits or evictable):
             return
         key = self.gang_key(gang)
-        self._known[gang.name] = (key, waits, evictable)
+        self._known[gang.name] = (key, gang.queue, waits, evictable)
         if waits:
             add(self.waiting.setdefault(gang.queue, []), (key, gang))
         if evictable:
@@ -60,4 +73,8 @@ class Standing:
 
 
 def _insort(entries: list[Entry], entry: Entry) -> None:
-    insort(entries, entry, key=lambda known: known[0])
+    insort(entries, entry, key=_entry_key)
+
+
+def _entry_key(entry: Entry) -> GangKey:
+    return entry[0]

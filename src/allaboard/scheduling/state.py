@@ -7,20 +7,20 @@ Between cycles only the methods `put_*` and `drop_*` change a state; inside a cy
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
 from allaboard.scheduling.classes import FIXED, GPU, PodClass, demand_key, mig_gpus
+from allaboard.scheduling.decisions import Decisions
 from allaboard.scheduling.facts import Claim, Demand, Gang, Node, Queue, Status, Task, Topology, World
 from allaboard.scheduling.gangs import IS_ALLOCATED, IS_USED, GangRow, Members
 from allaboard.scheduling.nodes import Nodes, resources_of
-from allaboard.scheduling.queues import Holdings, Queues
+from allaboard.scheduling.queues import Amounts, Holdings, Queues
+from allaboard.scheduling.reasons import Reason
 
 NOWHERE = -1
-_Named = TypeVar("_Named", Node, Queue, Topology, Claim)
 
 
 class State:
@@ -48,7 +48,17 @@ class State:
         # Places a moved task still holds until it is gone from them: (node, status, GPU groups) per task row.
         self.ghosts: dict[int, list[tuple[int, Status, tuple[str, ...]]]] = {}
         self.free_rows: list[int] = []
+        # Gangs with pending tasks, gangs that hold something but not their minimum, and gangs changed since orders were kept.
+        self.waiting: dict[str, GangRow] = {}
+        self.incomplete: dict[str, GangRow] = {}
+        self.changed: dict[str, GangRow] = {}
+        # Every change counts up `version`; one that could help somebody who waits also counts up `relief`.
         self.version = 0
+        self.relief = 0
+        self.refused: dict[str, tuple[int, Reason]] = {}
+        self.last: tuple[object, Decisions] | None = None
+        self.standing: object | None = None
+        self._totals: list[float] | None = None
 
     @classmethod
     def build(cls, world: World) -> State:
@@ -123,8 +133,10 @@ class State:
 
     def put_gang(self, gang: Gang) -> None:
         """Insert a gang with its tasks, or replace it."""
-        if gang.name in self.gangs:
-            self.drop_gang(gang.name)
+        known = self.gangs.get(gang.name)
+        if known is not None:
+            self._forget(known)
+            self.relief += 1
         row = GangRow(gang)
         row.queue = self.queues.row_of(gang.queue)
         self.gangs[gang.name] = row
@@ -132,33 +144,75 @@ class State:
             self._insert(row, task)
         for leaf in row.leaves:
             leaf.rows.sort(key=self.task_key)
-        self.version += 1
+        self._review(row)
 
     def drop_gang(self, name: str) -> None:
         gang = self.gangs.pop(name, None)
-        if gang is None:
-            return
+        if gang is not None:
+            self._forget(gang)
+            self._review(gang)
+            self.relief += 1
+
+    def _forget(self, gang: GangRow) -> None:
         for row in list(gang.rows):
             self._remove(gang, row)
-        self.version += 1
 
     def put_task(self, gang_name: str, task: Task) -> None:
         """Insert or replace one task of a known gang; a gang that is not known has no say yet."""
         gang = self.gangs.get(gang_name)
         if gang is None:
             return
-        if task.name in self.task_row:
+        known = self.task_row.get(task.name)
+        if known is not None and self._is_told(known, gang, task):
+            self.task[known] = task
+            self._mark(known, task.status, self.node[known], self.groups[known])
+            return
+        if known is not None:
             self.drop_task(task.name)
         row = self._insert(gang, task)
         if row >= 0:
             self.members[row].rows.sort(key=self.task_key)
-        self.version += 1
+        self.relief += task.status != Status.PENDING
+        self._review(gang)
+
+    def _is_told(self, row: int, gang: GangRow, task: Task) -> bool:
+        """Whether a fact only confirms what the state assumes: same demand and place, no other sums."""
+        node = self.nodes.names[self.node[row]] if self.node[row] >= 0 else ""
+        before, known = self.status[row], self.task[row]
+        same_sums = before == task.status or (IS_ALLOCATED[before] and IS_ALLOCATED[task.status])
+        if known is None or not same_sums or (node and node != task.node) or self.members[row].gang is not gang:
+            return False
+        groups = not self.klass[row].shared or self.groups[row] == task.gpu_groups
+        return (
+            groups
+            and order_of(known) == order_of(task)
+            and (known.pod_set == task.pod_set and self.class_of(task.demand) is self.klass[row])
+        )
 
     def drop_task(self, name: str) -> None:
         row = self.task_row.get(name)
         if row is not None:
-            self._remove(self.members[row].gang, row)
-            self.version += 1
+            gang = self.members[row].gang
+            self._remove(gang, row)
+            self.relief += 1
+            self._review(gang)
+
+    def hopeless(self) -> frozenset[str]:
+        """Gangs that were refused and nothing that could help them has changed since."""
+        return frozenset(name for name, (relief, _) in self.refused.items() if relief == self.relief)
+
+    def _review(self, gang: GangRow) -> None:
+        """Keep the sets of gangs that need attention, after any change of a gang."""
+        self.version += 1
+        self.changed[gang.name] = gang
+        self.refused.pop(gang.name, None)
+        here = self.gangs.get(gang.name) is gang
+        for name, member in (("waiting", gang.pending() > 0), ("incomplete", gang.is_incomplete())):
+            gangs: dict[str, GangRow] = getattr(self, name)
+            if here and member:
+                gangs[gang.name] = gang
+            elif here or gang.name not in self.gangs:
+                gangs.pop(gang.name, None)
 
     def task_key(self, row: int) -> tuple[object, ...]:
         """Order inside a pod set: leaders of Kubeflow and Ray jobs, then the task-priority label, then age and name."""
@@ -179,6 +233,7 @@ class State:
         values = (task, status, node, klass, leaf, self._groups(task, klass), False)
         for column, value in zip(columns, values):
             column[row] = value  # type: ignore[index]
+        leaf.klass = klass if not leaf.rows or leaf.klass is klass else None
         gang.rows.append(row)
         leaf.rows.append(row)
         leaf.count[status] += 1
@@ -230,13 +285,23 @@ class State:
     def settle(self, origin: dict[int, Status], holdings: Holdings) -> None:
         """A cycle ends: promises are taken back, and what is bound or leaving is counted as a fact."""
         self.queues.restore(holdings)
+        sums: dict[tuple[GangRow, PodClass, Status, Status], int] = {}
         for row, before in origin.items():
             self._land(row, before)
-            gang, now = self.members[row].gang, self.status[row]
-            if now != before:
-                self._recount(gang, row, before, now)
             self.virtual[row] = False
-        self.version += 1
+            gang, klass, now = self.members[row].gang, self.klass[row], self.status[row]
+            if now == before or gang.queue < 0:
+                continue
+            if klass.shared:
+                self._recount(gang, self.accepted(row) if self.node[row] >= 0 else klass.quota, klass, (before, now))
+            else:
+                key = (gang, klass, before, now)
+                sums[key] = sums.get(key, 0) + 1
+        for (gang, klass, before, now), count in sums.items():
+            self._recount(gang, klass.quota, klass, (before, now), count)
+        for gang in {self.members[row].gang for row in origin}:
+            self._review(gang)
+        self.relief += bool(origin)
 
     def _land(self, row: int, before: Status) -> None:
         """Where a touched task really stands: on the place it is leaving, on the one it is bound to, or nowhere."""
@@ -260,18 +325,16 @@ class State:
         count[status] += 1
         self.status[row], self.node[row], self.groups[row] = status, node, groups
 
-    def _recount(self, gang: GangRow, row: int, before: Status, now: Status) -> None:
-        """The same sums that `_count` keeps, for a task that went from one status to another."""
-        if gang.queue < 0:
-            return
-        asked = self.klass[row].asked_quota(self.nodes.smallest_memory)
-        for status, sign in ((before, -1.0), (now, 1.0)):
+    def _recount(
+        self, gang: GangRow, held: Amounts, klass: PodClass, change: tuple[Status, Status], count: int = 1
+    ) -> None:
+        """The same sums that `_count` keeps, for equal tasks that went from one status to another."""
+        for status, sign in zip(change, (-count, count)):
             if IS_ALLOCATED[status]:
-                held = self.accepted(row)
                 self.queues.count(gang.queue, held, sign, preemptible=gang.preemptible)
                 self.queues.request(gang.queue, held, sign)
             elif status == Status.PENDING:
-                self.queues.request(gang.queue, asked, sign)
+                self.queues.request(gang.queue, klass.asked_quota(self.nodes.smallest_memory), sign)
 
     def name(self, row: int) -> str:
         task = self.task[row]
@@ -294,47 +357,107 @@ class State:
             return
         self.strangers[task.name] = task
         self.nodes.occupy(self.nodes.index[task.node], self.class_of(task.demand), task.status, task.gpu_groups)
+        self._totals = None
         self.version += 1
 
     def drop_stranger(self, name: str) -> None:
         task = self.strangers.pop(name, None)
         if task is not None:
             self.nodes.vacate(self.nodes.index[task.node], self.class_of(task.demand), task.status, task.gpu_groups)
+            self._totals = None
             self.version += 1
+            self.relief += 1
 
-    # --- the frame: nodes, queues, topologies and claims change rarely, so the columns are laid out anew ---
+    # --- the frame: nodes, queues, topologies and claims ---
 
     def put_node(self, node: Node) -> None:
-        self._relay(lambda world: replace(world, nodes=_with(world.nodes, node)))
+        """A known node changes in place; a new one lays the columns out anew, as rows are in name order."""
+        row = self.nodes.index.get(node.name)
+        if row is not None and self.nodes.facts[row] == node:
+            return
+        for name in resources_of(node):
+            self._resource(name)
+        if row is not None:
+            self.nodes.replace(row, node, self.resources)
+        else:
+            self._lay_out((*self.nodes.facts, node))
+        self._frame_changed()
 
     def drop_node(self, name: str) -> None:
-        self._relay(lambda world: replace(world, nodes=_without(world.nodes, name)))
+        """Tasks that stood there are nowhere; the next facts about them tell the rest."""
+        row = self.nodes.index.get(name)
+        if row is None:
+            return
+        for task in [task for task in self.strangers.values() if task.node == name]:
+            self.drop_stranger(task.name)
+        for lost in [lost for lost, node in enumerate(self.node) if node == row and self.task[lost] is not None]:
+            gang = self.members[lost].gang
+            self._count(gang, lost, -1.0)
+            self.nodes.vacate(row, self.klass[lost], self.status[lost], self.groups[lost])
+            self._mark(lost, Status.UNKNOWN, NOWHERE, ())
+            self._review(gang)
+        self._lay_out([node for node in self.nodes.facts if node.name != name])
+        self._frame_changed()
+
+    def _lay_out(self, facts: Sequence[Node]) -> None:
+        """Columns for another set of nodes; what stands on those that stay is carried over."""
+        old, new = self.nodes, Nodes(facts, self.resources)
+        moved = new.adopt(old)
+        self.nodes = new
+        self.node = [moved[row] if row >= 0 else row for row in self.node]
 
     def put_queue(self, queue: Queue) -> None:
-        self._relay(lambda world: replace(world, queues=_with(world.queues, queue)))
+        if queue not in self.queues.given:
+            self._queues_changed(_with(self.queues.given, queue))
 
     def drop_queue(self, name: str) -> None:
-        self._relay(lambda world: replace(world, queues=_without(world.queues, name)))
+        self._queues_changed(_without(self.queues.given, name))
+
+    def _queues_changed(self, facts: Sequence[Queue]) -> None:
+        """Another tree: what gangs hold and ask for is counted into it."""
+        self.queues = Queues(facts)
+        for gang in self.gangs.values():
+            gang.queue = self.queues.row_of(gang.fact.queue)
+            for row in gang.rows:
+                self._count(gang, row, 1.0)
+        self.standing = None
+        self._frame_changed()
 
     def put_topology(self, topology: Topology) -> None:
-        self._relay(lambda world: replace(world, topologies=_with(world.topologies, topology)))
+        if self.topologies.get(topology.name) != topology:
+            self.topologies[topology.name] = topology
+            self._frame_changed()
 
     def drop_topology(self, name: str) -> None:
-        self._relay(lambda world: replace(world, topologies=_without(world.topologies, name)))
+        if self.topologies.pop(name, None):
+            self._frame_changed()
 
     def put_claim(self, claim: Claim) -> None:
-        self._relay(lambda world: replace(world, claims=_with(world.claims, claim)))
+        if self.claims.get(claim.name) != claim:
+            self._rebuild({**self.claims, claim.name: claim})
 
     def drop_claim(self, name: str) -> None:
-        self._relay(lambda world: replace(world, claims=_without(world.claims, name)))
+        if name in self.claims:
+            self._rebuild({known: claim for known, claim in self.claims.items() if known != name})
 
-    def _relay(self, change: Callable[[World], World]) -> None:
-        version = self.version
-        self.__dict__.update(State.build(change(self.world())).__dict__)
-        self.version += version + 1
+    def _rebuild(self, claims: dict[str, Claim]) -> None:
+        """Classes hold their claims, so another claim means other classes."""
+        version, relief = self.version, self.relief
+        self.__dict__.update(State.build(replace(self.world(), claims=tuple(claims.values()))).__dict__)
+        self.version, self.relief = self.version + version + 1, relief + 1
+
+    def _frame_changed(self) -> None:
+        self._totals = None
+        self.version += 1
+        self.relief += 1
 
     def totals(self) -> list[float]:
         """What all ready nodes offer together, less what strangers hold: cpu, memory, gpu."""
+        if self._totals is None:
+            self._totals = self._sum_up()
+        return self._totals
+
+    def _sum_up(self) -> list[float]:
         usable = self.nodes.usable()
         sums = self.nodes.capacity[: GPU + 1, usable].sum(axis=1)
         for name, column in self.resources.items():
@@ -354,9 +477,9 @@ def order_of(task: Task) -> tuple[object, ...]:
     return not leads, not heads, order, task.created, task.name
 
 
-def _with(values: tuple[_Named, ...], value: _Named) -> tuple[_Named, ...]:
-    return (*_without(values, value.name), value)
+def _with(queues: Sequence[Queue], queue: Queue) -> tuple[Queue, ...]:
+    return (*_without(queues, queue.name), queue)
 
 
-def _without(values: tuple[_Named, ...], name: str) -> tuple[_Named, ...]:
-    return tuple(value for value in values if value.name != name)
+def _without(queues: Sequence[Queue], name: str) -> tuple[Queue, ...]:
+    return tuple(queue for queue in queues if queue.name != name)

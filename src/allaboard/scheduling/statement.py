@@ -12,9 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
-import numpy as np
-
-from allaboard.scheduling.classes import GPU
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.state import State
@@ -80,7 +77,9 @@ class Statement:
     def __enter__(self) -> Statement:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.rollback(0)
 
     # --- steps ---
@@ -195,7 +194,7 @@ class Statement:
             state.nodes.vacate(node, klass, state.status[row], groups)
             state.nodes.occupy(node, klass, RELEASING, groups)
         elif state.status[row] != RELEASING:
-            state.nodes.releasing[:, node] += klass.wants
+            state.nodes.start_leaving(node, klass, 1)
         self._set_status(row, RELEASING)
         state.virtual[row] = True
         self._account(row, -1.0)
@@ -209,7 +208,7 @@ class Statement:
             state.nodes.vacate(node, klass, RELEASING, groups)
             state.nodes.occupy(node, klass, status, state.groups[row])
         elif status != RELEASING:
-            state.nodes.releasing[:, node] -= klass.wants
+            state.nodes.start_leaving(node, klass, -1)
         self._set_status(row, status)
         self._account(row, 1.0)
 
@@ -261,11 +260,10 @@ class Statement:
             for row, node in zip(record.rows, record.nodes):
                 change(node, klass, record.status, state.groups[row])
             return
-        nodes, counts = np.unique(np.array(record.nodes, dtype=np.intp), return_counts=True)
-        amount = klass.wants[:, None] * (sign * counts)
-        state.nodes.whole_gpus_used[nodes] += amount[GPU]
-        matrix = state.nodes.releasing if record.status == PIPELINED else state.nodes.idle
-        matrix[:, nodes] -= amount
+        counts: dict[int, int] = {}
+        for node in record.nodes:
+            counts[node] = counts.get(node, 0) + 1
+        state.nodes.move_many(counts, klass, record.status, 1 if sign > 0 else -1)
 
     def _account(self, row: int, sign: float) -> None:
         gang = self.state.members[row].gang
@@ -281,8 +279,6 @@ class Statement:
         if gang.queue >= 0:
             amounts = self.state.klass[record.rows[0]].quota
             self.state.queues.count(gang.queue, amounts, sign * len(record.rows), preemptible=gang.preemptible)
-
-
 
 
 def _row(record: Evicted | PutBack) -> int:

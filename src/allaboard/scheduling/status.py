@@ -15,8 +15,9 @@ from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch
 from allaboard.kube.pauses import Pauses
 from allaboard.kube.plan import NOTHING, Patch, Plan, Status
+from allaboard.scheduling import metrics
 from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM
-from allaboard.scheduling.readings import group_of
+from allaboard.scheduling.groups import group_of
 
 # A gang starts and ends pod by pod; one write after a moment says it all.
 GROUP_PAUSE, QUEUE_PAUSE = timedelta(milliseconds=200), timedelta(milliseconds=500)
@@ -236,6 +237,7 @@ class QueueStatus:
             self._parents[name_of(new)] = dig(new, "spec", "parentQueue", default="")
         elif old is not None:
             self._parents.pop(name_of(old), None)
+            metrics.forget_queue(name_of(old))
 
     def _upwards(self, name: str) -> Iterator[str]:
         seen: set[str] = set()
@@ -261,6 +263,7 @@ class QueueStatus:
         wanted = queue_status(children, self._below(key.name, set()))
         old = queue.get("status") or {}
         new = {**{name: value for name, value in old.items() if name not in (*HELD, "childQueues")}, **wanted}
+        metrics.tell_queue(queue, new)
         return NOTHING if new == old else Plan(status=(Status(QUEUE, {**queue, "status": new}),))
 
     def _below(self, name: str, seen: set[str]) -> Sums:

@@ -1,4 +1,4 @@
-"""Who would have to go, in order: the least deserving gang of the least deserving queue first, surplus tasks before the rest."""
+"""Who would have to go, in order: the least deserving gang of the least deserving queue, its surplus tasks first."""
 
 from __future__ import annotations
 
@@ -27,8 +27,10 @@ class VictimOrder:
         leaves: Sequence[int],
         willing: Callable[[GangRow], bool],
         key_of: Callable[[GangRow, Sequence[int]], GangKey],
+        limit: int = 0,
     ) -> None:
-        self.standing, self.rule, self.willing, self.key_of = standing, rule, willing, key_of
+        self.standing, self.rule, self.willing, self.key_of, self.limit = standing, rule, willing, key_of, limit
+        self.asked: set[str] = set()
         self.next = {leaf: len(standing.evictable.get(leaf, ())) for leaf in leaves}
         self.rests: dict[int, list[tuple[GangKey, GangRow, Rest]]] = {}
         self.gone: dict[int, Amounts] = {}
@@ -44,6 +46,9 @@ class VictimOrder:
         state = self.standing.state
         while (popped := self._pop()) is not None:
             gang, rest = popped
+            self.asked.add(gang.name)
+            if self.limit and len(self.asked) > self.limit:
+                return None
             rows, more = to_evict(state, gang, rest)
             if recorded and not recorded.isdisjoint(rows):
                 self._push(gang, frozenset(gang.rows if rest is None else rest) - recorded)

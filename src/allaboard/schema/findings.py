@@ -47,12 +47,14 @@ class Malformed:
 
     decoding: str
     converting: str
+    path: Path
 
 
 @dataclass(slots=True)
 class Run:
-    """What one walk collects."""
+    """What one walk collects; `sent` where the document is as a client sent it, null meaning absence."""
 
+    sent: bool = True
     findings: list[Finding] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     malformed: list[Malformed] = field(default_factory=list)

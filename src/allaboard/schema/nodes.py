@@ -12,7 +12,7 @@ from allaboard.api.documents import Document
 from allaboard.schema import builtin
 
 MAP, LIST, SCALAR, ANY = "map", "list", "scalar", "any"
-_OWN = ("default", "nullable")
+_OWN = ("default", "nullable", "x-omit-empty")
 _SHARED: dict[str, Node] = {}
 # A schema without a type says by its other words what it is about.
 _MAP_WORDS = frozenset({"properties", "required", "minProperties", "maxProperties", "x-kubernetes-embedded-resource"})
@@ -24,8 +24,8 @@ class Node:
 
     __slots__ = (
         "_fields", "_items", "_key_defaults", "_ruled", "_values", "atomic", "builtin", "closed", "embedded", "keys",
-        "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "schema", "shape",
-        "type", "walk",
+        "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "schema",
+        "shape", "type", "walk",
     )  # fmt: skip
 
     def __init__(self, schema: Document, *, name: str = "", built_in: bool = False) -> None:
@@ -125,14 +125,9 @@ def is_closed(node: Node) -> bool:
     if node.closed is None:
         # A type that contains itself is judged by the rest of it.
         node.closed = True
-        below = [
-            *node.fields.values(),
-            *([node.values] if node.values else []),
-            *([node.items] if node.shape == LIST else []),
-        ]
-        node.closed = (
-            node.shape != ANY and not node.open and all(is_closed(child) for child in below if child is not None)
-        )
+        below = [*node.fields.values(), node.values, node.items if node.shape == LIST else None]
+        typed = all(is_closed(child) for child in below if child is not None)
+        node.closed = typed and node.shape != ANY and not node.open
     return node.closed
 
 

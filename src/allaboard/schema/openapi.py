@@ -18,7 +18,7 @@ PATCHES = ["application/apply-patch+yaml", "application/json-patch+json", "appli
 STRATEGIC = "application/strategic-merge-patch+json"
 TITLE = {"title": "Kubernetes", "version": "v1.35.0"}
 CUSTOM_TITLE = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
-INTERNAL = ("x-omit-empty", "x-null")
+INTERNAL = ("x-omit-empty",)
 SCALARS: dict[str, Document] = {
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "int-or-string": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
@@ -70,6 +70,16 @@ def document(group: str, version: str, entries: Iterable[Entry]) -> Document:
         else {"title": "Kubernetes", "version": "v1.35.0"}
     )
     return {"openapi": "3.0.0", "info": title, "paths": paths, "components": {"schemas": dict(sorted(schemas.items()))}}
+
+
+VERSION2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+
+
+def version2() -> bytes:
+    """The old document, as protobuf: clients fall back to it for kinds nobody serves, and find nothing in it."""
+    title, version = (text.encode() for text in (TITLE["title"], TITLE["version"]))
+    told = b"\x0a" + bytes([len(title)]) + title + b"\x12" + bytes([len(version)]) + version
+    return b"\x0a\x032.0" + b"\x12" + bytes([len(told)]) + told
 
 
 # Schemas
@@ -143,7 +153,7 @@ def _written(schema: Document, want: Callable[[str], None]) -> Document:
             written[key] = {name: _written(child, want) for name, child in value.items()}
         elif key in ("items", "additionalProperties") and isinstance(value, dict):
             written[key] = _written(value, want)
-        elif key not in INTERNAL:
+        elif key not in INTERNAL and not (key == "default" and value is None):
             written[key] = value
     return written
 

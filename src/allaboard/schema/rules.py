@@ -10,11 +10,11 @@ import msgspec
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
-from allaboard.schema.cel import CelCompileError, Program, compile_rule
-from allaboard.schema.cel_operators import converter, equality
-from allaboard.schema.cel_scope import DOCUMENT_LIMIT, TOO_COSTLY, Scope
-from allaboard.schema.cel_types import Type, type_of
-from allaboard.schema.cel_values import CelError, Optional
+from allaboard.schema.cel.compiler import CelCompileError, Program, compile_rule
+from allaboard.schema.cel.operators import converter, equality
+from allaboard.schema.cel.scope import DOCUMENT_LIMIT, TOO_COSTLY, Scope
+from allaboard.schema.cel.types import Type, type_of
+from allaboard.schema.cel.values import CelError, Optional
 from allaboard.schema.findings import FORBIDDEN, INVALID, NOWHERE, REQUIRED, MapKey, Path, bracketed, shown
 from allaboard.schema.nodes import LIST, MAP, Node
 

@@ -70,16 +70,20 @@ class Structure:
         """What the last admitted document was found to be, field by field: it is usually validated next."""
         return {}
 
-    def admit(self, document: Document) -> Admitted:
-        """Prune, default and check a document, in one pass; rules (CEL) are `validate`'s."""
-        run = _walked(self.root, document)
+    def admit(self, document: Document, *, sent: bool = True) -> Admitted:
+        """Prune, default and check a document, in one pass; rules (CEL) are `validate`'s.
+
+        In what a client sent, null stands for absence; what an apply put together (`sent=False`) keeps its nulls.
+        """
+        run = _walked(self.root, document, sent=sent)
         self._remember(run)
         unknown = run.unknown if self.is_builtin else sorted(run.unknown)
         causes = [_cause(finding) for finding in run.findings]
         if not run.malformed:
             return Admitted(run.document, unknown, causes)
         first = run.malformed[0]
-        return Admitted(run.document, unknown, causes, first.decoding, first.converting)
+        words = first.decoding.replace("{}", _struct_of(self.root, steps(first.path)))
+        return Admitted(run.document, unknown, causes, words, first.converting)
 
     def _remember(self, run: _Walked) -> None:
         found: dict[str, list[Finding]] = {}
@@ -117,10 +121,8 @@ class Structure:
         whole = self._findings_of(document)
         findings = _part(self.root, document, "status") if subresource == "status" else _others(whole)
         if old is not None and findings:
-            prefix = ("status",) if subresource == "status" else ()
-            findings = [
-                f for f in findings if not _is_unchanged(self.root, [*prefix, *steps(f.subject)], document, old, f)
-            ]
+            prefix = ["status"] if subresource == "status" else []
+            findings = [f for f in findings if not _is_unchanged(self.root, prefix, f, document, old)]
         findings += self._duplicates(whole, old)
         causes = [_cause(finding, subresource) for finding in findings]
         if not self.root.is_ruled:
@@ -135,6 +137,16 @@ class Structure:
         if not twice or old is None:
             return twice
         return [] if any(f.reason == DUPLICATE for f in _walked(self.root, old).findings) else twice
+
+
+def _struct_of(node: Node, path: list[Any]) -> str:
+    """The Go struct that holds the value at a path: `Container` for `spec.containers[0].name`."""
+    name = ""
+    for step in path:
+        if not isinstance(step, int) and node.fields:
+            name = node.name.rpartition(".")[2]
+        node = node.items if isinstance(step, int) else node.child(step) or DEDUCED
+    return name
 
 
 def _others(findings: list[Finding]) -> list[Finding]:
@@ -153,8 +165,8 @@ class _Walked(Run):
     document: Any
 
 
-def _walked(node: Node, value: Any) -> _Walked:
-    run = _Walked()
+def _walked(node: Node, value: Any, *, sent: bool = False) -> _Walked:
+    run = _Walked(sent)
     try:
         run.document = walk_of(node)(value, None, run)
     except RecursionError:
@@ -168,11 +180,11 @@ def _cause(finding: Finding, prefix: str = "") -> Cause:
     return finding.cause(prefix)
 
 
-def _is_unchanged(node: Node, path: list[Any], new: Any, old: Any, finding: Finding) -> bool:
+def _is_unchanged(node: Node, prefix: list[Any], finding: Finding, new: Any, old: Any) -> bool:
     """Whether the value that breaks a rule is the one that was stored. Upstream: ratcheting."""
     if finding.nowhere and "schema" in finding.words:
         return False
-    for step in path:
+    for step in (*prefix, *steps(finding.subject)):
         if new == old:
             return True
         if isinstance(step, int):

@@ -13,6 +13,7 @@ from typing import Any
 from allaboard.api.quantity import BadQuantity, canonical
 from allaboard.schema.checks import Check, accepting, checks_of, is_plain, type_check, type_name
 from allaboard.schema.findings import DUPLICATE, Malformed, MapKey, Path, Run, dotted, shown, steps
+from allaboard.schema.gotext import Unreadable, check_base64, moment
 from allaboard.schema.nodes import ANY, LIST, MAP, Node
 
 Walk = Callable[[Any, Path, Run], Any]
@@ -45,7 +46,7 @@ def _leaf_walk(node: Node) -> Walk:
     if not checks and not check_type:
         return _as_is
 
-    accepts = accepting(node)
+    accepts, is_number = accepting(node), node.type in ("integer", "number")
 
     def walk(value: Any, path: Path, run: Run) -> Any:
         if accepts and accepts(value):
@@ -58,16 +59,20 @@ def _leaf_walk(node: Node) -> Walk:
             for check in checks:
                 check(value, path, run)
         # A whole number is printed without a point, however it was sent.
-        return int(value) if type(value) is float and value.is_integer() and abs(value) < 2**53 else value
+        return int(value) if is_number and type(value) is float and _is_whole(value) else value
 
     return walk
+
+
+def _is_whole(value: float) -> bool:
+    return value.is_integer() and abs(value) < 2**53
 
 
 def _go_leaf(node: Node) -> Walk:
     """A scalar of a built-in type, as Go decodes it."""
     form, kind = node.schema.get("format", ""), node.type
-    if form == "quantity":
-        return _quantity
+    if form in _READERS:
+        return _read(_READERS[form] if node.name != "meta.v1.MicroTime" else _micro_moment)
     if not kind:
         return _as_is
     accepted = {"int-or-string": ("string", "integer"), "number": ("number", "integer")}.get(kind, (kind,))
@@ -80,22 +85,47 @@ def _go_leaf(node: Node) -> Walk:
             return value
         if found != "null":
             converting = f"cannot convert {_go_kind(value)} to {wanted}"
-            run.malformed.append(Malformed(_go_complaint(value, path, wanted), converting))
+            run.malformed.append(Malformed(_go_complaint(value, path, wanted), converting, path))
         return value
 
     return walk
 
 
-def _quantity(value: Any, path: Path, run: Run) -> Any:
-    try:
-        return canonical(value)
-    except BadQuantity as problem:
-        run.malformed.append(Malformed(str(problem), str(problem)))
-        return value
+def _micro_moment(text: Any) -> str:
+    return moment(text, micros=True)
+
+
+def _bytes(text: Any) -> Any:
+    check_base64(text)
+    return text
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {"quantity": canonical, "date-time": moment, "byte": _bytes}
+
+
+def _read(reader: Callable[[Any], Any]) -> Walk:
+    """A text that Go reads as something else, and prints in its own way."""
+    texts = (str,) if reader is not canonical else (str, int, float)
+
+    def walk(value: Any, path: Path, run: Run) -> Any:
+        if value is None:
+            return None
+        if type(value) not in texts:
+            complaint = _go_complaint(value, path, "string")
+            run.malformed.append(Malformed(complaint, f"cannot convert {_go_kind(value)} to string", path))
+            return value
+        try:
+            found = reader(value)
+        except (BadQuantity, Unreadable) as problem:
+            run.malformed.append(Malformed(str(problem), str(problem), path))
+            return value
+        return value if found == value else found
+
+    return walk
 
 
 def _go_complaint(value: Any, path: Path, wanted: str) -> str:
-    """What Go says of a value that does not fit; the name of the struct is put in by the struct's own walk."""
+    """What Go says of a value that does not fit; the name of the struct is put in once it is known."""
     found = {"boolean": "bool", "integer": "number", "number": "number"}.get(type_name(value), type_name(value))
     exact = f" {shown(value)}" if found == "number" and wanted.startswith("int") else ""
     names = ".".join(step for step in steps(path) if isinstance(step, str) and not isinstance(step, MapKey))
@@ -122,7 +152,7 @@ def _not_a_container(node: Node, check_type: Check | None, value: Any, path: Pat
     if node.builtin:
         kind = "slice" if node.shape == LIST else "struct" if node.fields else "map"
         converting = f"cannot restore {kind} from{':' if node.fields else ''} {_go_kind(value)}"
-        run.malformed.append(Malformed(_go_complaint(value, path, _go_name(node)), converting))
+        run.malformed.append(Malformed(_go_complaint(value, path, _go_name(node)), converting, path))
     elif check_type:
         check_type(value, path, run)
     return value
@@ -154,8 +184,7 @@ class _Walks(dict[str, Walk]):
     def __missing__(self, name: str) -> Walk:
         child = self.node.fields.get(name)
         if child is not None:
-            walk = walk_of(child)
-            self[name] = found = _forgetful(walk) if _forgets(child) else _or_null(walk)
+            self[name] = found = walk_of(child)
             return found
         if self.node.values is None:
             return _unknown
@@ -163,42 +192,44 @@ class _Walks(dict[str, Walk]):
         return lambda value, path, run: walk(value, path and (path[0], MapKey(name)), run)
 
 
-def _or_null(walk: Walk) -> Walk:
-    """Null is nothing to walk over; the struct decides whether it stays."""
-    return walk if walk is _as_is else lambda value, path, run: None if value is None else walk(value, path, run)
-
-
-def _forgetful(walk: Walk) -> Walk:
-    return lambda value, path, run: _ABSENT if value is None or value in ([], {}) else walk(value, path, run)
-
-
 def _unknown(value: Any, path: Path, run: Run) -> Any:
     run.unknown.append(dotted(path))
     return _ABSENT
 
 
-def _forgets(node: Node) -> bool:
-    """Whether Go prints nothing for an empty value here: lists and free-form maps."""
-    return node.builtin and (node.shape == LIST or (node.shape == MAP and not node.fields and not node.name))
+def _prints_null(node: Node, name: str) -> bool:
+    """Whether Go prints null for an absent field of a built-in type (times that are no pointers)."""
+    schema = (node.schema.get("properties") or {}).get(name, {})
+    return node.builtin and "default" in schema and schema["default"] is None
+
+
+def _omits(node: Node) -> frozenset[str]:
+    """The fields Go leaves out when they are empty: omitempty, and no pointers."""
+    found = {name for name, part in (node.schema.get("properties") or {}).items() if part.get("x-omit-empty")}
+    # No entries at all is a request to forget them, and must be seen.
+    return frozenset(found - {"managedFields"} if node.name == "meta.v1.ObjectMeta" else found)
 
 
 def _struct_walk(node: Node) -> Walk:
     """Walk of declared fields, and of free keys beside them where a schema has both."""
     plain = {name: found for name, child in node.fields.items() if (found := is_plain(child)) is not None}
-    kept = frozenset(name for name, child in node.fields.items() if child.nullable)
-    walks, defaults, go = _Walks(node), _defaults_of(node), node.builtin
-    check_type, finish, struct = type_check(node), _finish(node), node.name.rpartition(".")[2]
+    kept = frozenset(name for name, child in node.fields.items() if child.nullable or _prints_null(node, name))
+    walks, defaults = _Walks(node), _defaults_of(node)
+    omitted = _omits(node)
+    check_type, finish, nothing = type_check(node), _finish(node), _null_of(node, walks, defaults)
 
     def walk(value: Any, path: Path, run: Run) -> Any:
         if type(value) is not dict:
             return _not_a_container(node, check_type, value, path, run)
         out = value
         for name, item in value.items():
-            if plain.get(name) is type(item):
+            if plain.get(name) is type(item) and (item or name not in omitted):
                 continue
-            # Null stands for absence unless the schema says otherwise.
-            new = walks[name](item, (path, name), run)
             if item is None and name not in kept:
+                new = nothing(name, path, run)
+            else:
+                new = walks[name](item, (path, name), run)
+            if not new and name in omitted:
                 new = _ABSENT
             if new is not item:
                 out = dict(value) if out is value else out
@@ -210,12 +241,24 @@ def _struct_walk(node: Node) -> Walk:
             if name not in out:
                 out = dict(value) if out is value else out
                 out[name] = defaults[name]
-        if go and run.malformed:
-            for problem in run.malformed:
-                problem.decoding = problem.decoding.replace("{}", struct)
         return finish(out, path, run) if finish else out
 
     return walk
+
+
+def _null_of(node: Node, walks: _Walks, defaults: dict[str, Any]) -> Callable[[str, Path, Run], Any]:
+    """What becomes of a null that the schema does not allow: in what a client sent it stands for absence; in what was
+    put together here (an apply that emptied a struct) it is judged, where there is no default for it."""
+
+    def nothing(name: str, path: Path, run: Run) -> Any:
+        child = node.child(name)
+        if child is None:
+            return _unknown(None, (path, name), run)
+        if run.sent or node.builtin:
+            return _ABSENT
+        return defaults[name] if name in defaults else walk_of(child)(None, (path, name), run)
+
+    return nothing
 
 
 def _finish(node: Node) -> Walk | None:
@@ -245,13 +288,16 @@ def _free_visit(node: Node) -> Walk:
     if walk is _as_is:
         return _as_is
     drops_null, default = not nullable, node.values.schema.get("default")
+    if node.builtin:
+        # Go reads null into a map as the zero of its values.
+        default = {"string": "", "boolean": False, "integer": 0, "int-or-string": "0"}.get(node.values.type)
 
     def visit(value: dict[str, Any], path: Path, run: Run) -> dict[str, Any]:
         out = value
         for name, item in value.items():
             if type(item) is plain:
                 continue
-            if item is None and drops_null:
+            if item is None and drops_null and (run.sent or default is not None):
                 new = _ABSENT if default is None else default
             else:
                 new = walk(item, (path, MapKey(name)), run)
@@ -269,7 +315,11 @@ def _free_visit(node: Node) -> Walk:
 def _defaults_of(node: Node) -> dict[str, Any]:
     """What absent fields become; a default that is an object has its own defaults filled in."""
     declared = node.schema.get("properties") or {}
-    found = {name: schema["default"] for name, schema in declared.items() if schema.get("default") is not None}
+    found = {
+        name: schema["default"]
+        for name, schema in declared.items()
+        if schema.get("default") is not None or _prints_null(node, name)
+    }
     return {
         name: walk_of(node.fields[name])(value, None, Run()) if isinstance(value, dict | list) else value
         for name, value in found.items()

@@ -15,6 +15,8 @@ from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Delete, Plan, Status, Update
 
 FINALIZER = "kubernetes"
+# Whoever deleted the namespace may have requests under way. Upstream waits five seconds before it takes content away.
+COURTESY = timedelta(milliseconds=500)
 FIRST_LOOK, LONGEST_WAIT = timedelta(milliseconds=50), timedelta(seconds=5)
 
 Content = Mapping[Kind, Documents]
@@ -113,11 +115,15 @@ class Namespaces:
 
     def __init__(self, reader: Reader, clock: Clock, live: Reader, kinds: Callable[[], Sequence[Kind]]) -> None:
         self.reader, self.clock, self.live, self.kinds = reader, clock, live, kinds
+        self._since: dict[str, datetime] = {}  # when a leaving namespace was first seen, by uid
 
     async def reconcile(self, key: Key) -> Plan:
         namespace = await self.reader.get(NAMESPACE, key)
         if namespace is None or not is_leaving(namespace):
             return NOTHING
+        due = self._since.setdefault(uid_of(namespace), self.clock.now()) + COURTESY
+        if self.clock.now() < due:
+            return Plan(again=due)
         inside = Select(namespace=name_of(namespace))
         content = {kind: await self.live.list(kind, inside) for kind in self.kinds() if kind.namespaced}
         return decide(namespace, content, self.clock.now())

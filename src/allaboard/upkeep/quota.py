@@ -8,7 +8,7 @@ from datetime import timedelta
 from allaboard.api.documents import Document, Documents, Key, dig
 from allaboard.api.kinds import CLAIM, CONFIG_MAP, POD, RESOURCE_QUOTA, SECRET, SERVICE, Kind
 from allaboard.api.meta import key_of, namespace_of
-from allaboard.api.quantity import NANO, Quantity, Resources, largest, resource_list, resources, total
+from allaboard.api.quantity import NANO, Quantity, Resources, largest, parse, resource_list, resources, total
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch
@@ -123,6 +123,13 @@ def counted_resources(quotas: Sequence[Document]) -> set[str]:
     return wanted | extra | ({"services"} if about_services else set()) | {"pods"}
 
 
+def grew(quota: Document, status: Document) -> bool:
+    """Whether a quota that was counted before uses more now."""
+    old, new = quota.get("status") or {}, status
+    same = old.get("hard") == new["hard"] and (old.get("used") or {}).keys() == new["used"].keys()
+    return same and any(parse(amount) > parse(old["used"][name]) for name, amount in new["used"].items())
+
+
 class Quotas:
     """Counts again whenever something in a namespace with a quota changed, and every five minutes."""
 
@@ -153,8 +160,12 @@ class Quotas:
             return NOTHING
         counts = used(quota, await self._objects(key.namespace, counted_resources([quota])))
         status = {"hard": dig(quota, "spec", "hard", default={}), "used": counts}
-        written = () if quota.get("status") == status else (Status(RESOURCE_QUOTA, {**quota, "status": status}),)
-        return Plan(status=written, again=now + RECOUNT)
+        mine = quota.get("status") != status and self.is_mine(quota, status)
+        return Plan(status=(Status(RESOURCE_QUOTA, {**quota, "status": status}),) if mine else (), again=now + RECOUNT)
+
+    def is_mine(self, quota: Document, status: Document) -> bool:
+        """The controller sets what is new and what shrank; what grew was admitted, and admission says so."""
+        return not grew(quota, status)
 
     async def _objects(self, namespace: str, wanted: set[str]) -> Objects:
         """The objects to count; what no watch follows is asked for."""
@@ -165,3 +176,13 @@ class Quotas:
                 source = self.reader if kind in FOLLOWED else self.live
                 found[kind.resource] = await source.list(kind, inside)
         return found
+
+
+class QuotaUse(Quotas):
+    """Writes what grew in the name of the API server, whose admission does it on a real cluster."""
+
+    name = "resourcequota-admission"
+    manager = "kube-apiserver"
+
+    def is_mine(self, quota: Document, status: Document) -> bool:
+        return grew(quota, status)

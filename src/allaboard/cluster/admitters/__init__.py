@@ -1,4 +1,4 @@
-"""Built-in admission, in upstream's order: small hooks that fill in or refuse what a namespace or cluster has settled."""
+"""Built-in admission, in upstream's order: hooks that fill in, or refuse, what a namespace or cluster has settled."""
 
 from __future__ import annotations
 

@@ -11,9 +11,11 @@ from allaboard.cluster import complaints, refusals
 from allaboard.cluster.admission import Request, View
 from allaboard.cluster.kinds.service import WITH_PORTS, is_address, is_headless, needs_health_check
 
-RANGE = ipaddress.ip_network("10.96.0.0/12")
+RANGE = ipaddress.ip_network("10.96.0.0/16")
 RESERVED = 256  # the first addresses are for those who ask for one by number
 PORTS = range(30000, 32768)
+# Whoever lists the endpoints of a headless service by hand may use both kinds of addresses.
+EITHER = {"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"}
 FAMILY = {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
 
 
@@ -30,10 +32,13 @@ class ServiceAddresses:
         spec = dict(service["spec"])
         if request.old is not None:
             spec = carried_over(spec, request.old["spec"])
+        if spec.get("clusterIP") and not spec.get("clusterIPs"):
+            spec["clusterIPs"] = [spec["clusterIP"]]
         if spec.get("type") == "ExternalName":
             return {**service, "spec": spec}
         others = [s for s in view.list(kinds.SERVICE) if not _same(s, request)]
-        spec = {**FAMILY, **spec}
+        family = EITHER if is_headless({"spec": spec}) and not spec.get("selector") else FAMILY
+        spec = {**family, **spec}
         if not is_headless({"spec": spec}):
             self._address(request, spec, others)
         if spec.get("type") in WITH_PORTS:
@@ -66,6 +71,9 @@ def _same(service: Document, request: Request) -> bool:
 def carried_over(spec: Document, before: Document) -> Document:
     """What was allocated stays unless the type gives it up. Upstream: patchAllocatedValues, dropTypeDependentFields."""
     kept = dict(spec)
+    if spec.get("clusterIP") != before.get("clusterIP") and spec.get("clusterIPs") == before.get("clusterIPs"):
+        # Whoever changes the one address means the list as well.
+        kept["clusterIPs"] = [spec["clusterIP"]] if spec.get("clusterIP") else []
     if spec.get("type") != "ExternalName" and before.get("type") != "ExternalName":
         for key in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
             if not kept.get(key) and before.get(key):

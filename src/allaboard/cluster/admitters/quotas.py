@@ -36,8 +36,7 @@ def _check(request: Request, view: View, quota: Document, hard: Document) -> Non
         wanted = {key: amount - before.get(key, ZERO) for key, amount in wanted.items()}
     wanted = {key: amount for key, amount in wanted.items() if key in hard and amount > ZERO}
     if request.kind == kinds.POD and request.operation == "CREATE":
-        missing = [line for line in _unspecified(new, hard)]
-        if missing:
+        if missing := _unspecified(new, hard):
             raise forbidden(request, f"failed quota: {name}: must specify {'; '.join(missing)}")
     if not wanted:
         return

@@ -100,7 +100,7 @@ def modes_text(modes: list[str]) -> str:
 
 COLUMNS = (
     shown.NAME,
-    column("Status", "Where the claim stands in its life: whether it is still pending, bound to a volume, or lost."),
+    column("Status", "phase represents the current phase of PersistentVolumeClaim."),
     column("Volume", "The name of the persistent volume this claim is bound to; empty while it waits."),
     column("Capacity", "The size of the volume the claim is bound to, as its provider reported it to us."),
     column("Access Modes", "How the volume may be mounted: by one node or many, for reading or for writing too."),

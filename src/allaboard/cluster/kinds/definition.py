@@ -40,27 +40,10 @@ def prepare(new: Document, old: Document | None, subresource: str) -> Document:
 
 
 def _first_status(document: Document) -> Document:
-    """Nobody else hands out names here, so a definition is served as soon as it is stored."""
-    now = document["metadata"].get("creationTimestamp")
-    conditions = [
-        {
-            "type": "NamesAccepted",
-            "status": "True",
-            "reason": "NoConflicts",
-            "message": "no conflicts found",
-            "lastTransitionTime": now,
-        },
-        {
-            "type": "Established",
-            "status": "True",
-            "reason": "InitialNamesAccepted",
-            "message": "the initial names have been accepted",
-            "lastTransitionTime": now,
-        },
-    ]
+    """Nothing is accepted yet; the server does that right after the definition is stored."""
     return {
-        "conditions": conditions,
-        "acceptedNames": document["spec"].get("names") or {},
+        "conditions": None,
+        "acceptedNames": {"plural": "", "kind": ""},
         "storedVersions": _storage_versions(document) or None,
     }
 
@@ -68,7 +51,7 @@ def _first_status(document: Document) -> Document:
 def _later_status(new: Document, status: Document) -> Document:
     stored = status.get("storedVersions") or []
     more = [name for name in _storage_versions(new) if name not in stored]
-    return {**status, "acceptedNames": new["spec"].get("names") or {}, "storedVersions": stored + more}
+    return {**status, "storedVersions": stored + more}
 
 
 def _storage_versions(document: Document) -> list[str]:
@@ -224,7 +207,7 @@ COLUMNS = (
 
 
 def row(document: Document, now: datetime) -> list[object]:
-    spec = document["spec"]
+    spec = document.get("spec") or {}
     conditions = dig(document, "status", "conditions", default=[])
     # Upstream prints the columns only where the server itself renders the table of a definition.
     return [

@@ -11,6 +11,7 @@ from allaboard.api.errors import Cause
 from allaboard.cluster import ages, complaints
 from allaboard.cluster.kinds import shown
 from allaboard.cluster.kinds.shown import column
+from allaboard.cluster.metadata import path_segment
 from allaboard.cluster.rules import Column, Rules, Value, built_in
 
 NOTE_LIMIT = 1024
@@ -31,12 +32,14 @@ FIXED = (
 def check_core(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     """Upstream: core events of old clients pass with almost anything; only the namespaces must agree."""
     if new.get("eventTime"):
-        return _strict(new, old, core=True)
+        return _strict(new, core=True) if old is None else []
     return _namespace(new, dig(new, "involvedObject", "namespace", default=""), "involvedObject.namespace")
 
 
 def check_new(new: Document, old: Document | None, subresource: str) -> list[Cause]:
-    return _strict(new, old, core=False)
+    if old is None:
+        return _strict(new, core=False)
+    return [cause for field in FIXED for cause in complaints.immutable(field, new.get(field), old.get(field))]
 
 
 def _namespace(event: Document, about: str, field: str) -> list[Cause]:
@@ -46,21 +49,18 @@ def _namespace(event: Document, about: str, field: str) -> list[Cause]:
     return [complaints.invalid(field, about, "does not match event.namespace")]
 
 
-def _strict(new: Document, old: Document | None, *, core: bool) -> list[Cause]:
+def _strict(new: Document, *, core: bool) -> list[Cause]:
     subject = "involvedObject" if core else "regarding"
     found = _namespace(new, dig(new, subject, "namespace", default=""), "involvedObject.namespace")
     if not new.get("eventTime"):
         found.append(complaints.required("eventTime"))
-    elif old is None:
+    else:
         found += _reporter(new, core=core)
     note = new.get("message" if core else "note") or ""
     if len(note.encode()) > NOTE_LIMIT:
         found.append(complaints.invalid("message", "", "can have at most 1024 characters"))
     if new.get("type") not in ("Normal", "Warning"):
         found.append(complaints.invalid("type", "", f"has invalid value: {new.get('type') or ''}"))
-    if old is not None and old.get("eventTime") and not core:
-        for field in FIXED:
-            found += complaints.immutable(field, new.get(field), old.get(field))
     return found
 
 
@@ -154,6 +154,7 @@ _CORE, _NEW = built_in(kinds.EVENT), built_in(kinds.EVENT_V1)
 RULES: tuple[Rules, ...] = (
     replace(
         _CORE,
+        names=path_segment,
         check=check_core,
         fields={
             **CORE_FIELDS,
@@ -168,6 +169,7 @@ RULES: tuple[Rules, ...] = (
     replace(
         _NEW,
         store="events",
+        judged_as=kinds.EVENT,
         check=check_new,
         fields={**NEW_FIELDS, **SHARED, "reportingController": _text("reportingController")},
         create_on_update=True,

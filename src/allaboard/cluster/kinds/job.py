@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from allaboard.api import kinds, names
-from allaboard.api.documents import Document, dig
+from allaboard.api.documents import Document, dig, without
 from allaboard.api.errors import Cause
 from allaboard.cluster import ages, complaints
 from allaboard.cluster.kinds import jobspec, jobstatus, podspec, podview, shown
@@ -17,6 +17,10 @@ DEFAULTS = {"completionMode": "NonIndexed", "suspend": False, "manualSelector": 
 NAME_LABELS = ("job-name", "batch.kubernetes.io/job-name")
 UID_LABELS = ("controller-uid", "batch.kubernetes.io/controller-uid")
 NO_LIMIT = 2147483647
+ORPHANING = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "or set propagationPolicy=Orphan to suppress this warning"
+)
 
 
 def default_spec(spec: Document) -> Document:
@@ -38,16 +42,17 @@ def default_spec(spec: Document) -> Document:
 def _rule(rule: Document) -> Document:
     """A condition that names no status means that it holds."""
     patterns = rule.get("onPodConditions")
-    return {**rule, "onPodConditions": [{"status": "True", **p} for p in patterns]} if patterns else rule
+    if not patterns:
+        return rule
+    return {**rule, "onPodConditions": [{**pattern, "status": pattern.get("status") or "True"} for pattern in patterns]}
 
 
 def default(job: Document) -> Document:
-    filled = {**job, "spec": default_spec(job.get("spec") or {})}
-    return with_labels(filled)
+    return with_labels({**job, "spec": default_spec(job.get("spec") or {})})
 
 
 def with_labels(job: Document) -> Document:
-    """A Job without labels carries those of its pods."""
+    """A Job without labels carries those of its pods, the generated ones included."""
     labels = dig(job, "spec", "template", "metadata", "labels")
     if not labels or job["metadata"].get("labels"):
         return job
@@ -56,10 +61,13 @@ def with_labels(job: Document) -> Document:
 
 def prepare(new: Document, old: Document | None, subresource: str) -> Document:
     if old is None:
-        return with_labels(_selecting({**new, "status": {}}))
+        # Upstream: labels taken from the template are the template's own map, so they grow with it.
+        own, template = new["metadata"].get("labels"), dig(new, "spec", "template", "metadata", "labels")
+        made = _selecting({**new, "status": {}})
+        return with_labels(without(made, "metadata", "labels")) if own == template else made
     if subresource == "status":
         return {**new, "spec": old["spec"]}
-    return {**new, "status": old.get("status", {})}
+    return with_labels({**new, "status": old.get("status", {})})
 
 
 def _selecting(job: Document) -> Document:
@@ -164,6 +172,7 @@ RULES: tuple[Rules, ...] = (
         warnings=warnings,
         fields={"status.successful": _successful},
         orphans=True,
+        orphan_warning=ORPHANING,
         columns=COLUMNS,
         row=row,
     ),

@@ -295,7 +295,7 @@ def _completions(after: Document, before: Document) -> list[Cause]:
         return []
     if after.get("completionMode") != "Indexed" or now is None or then is None:
         return [complaints.invalid("spec.completions", now, complaints.IMMUTABLE)]
-    if now != after.get("parallelism") or then != before.get("parallelism"):
+    if now != after.get("parallelism"):
         return [complaints.invalid("spec.completions", now, "can only be modified in tandem with spec.parallelism")]
     return []
 

@@ -57,7 +57,7 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
 
 def _finalizer(name: str, field: str) -> list[Cause]:
     found = complaints.all_invalid(field, name, names.qualified_name(name))
-    if not found and "/" not in name and name != FINALIZER:
+    if "/" not in name and name != FINALIZER:
         why = "name is neither a standard finalizer name nor is it fully qualified"
         found.append(complaints.invalid(field, name, why))
     return found

@@ -22,8 +22,8 @@ def default(node: Document) -> Document:
     """What a node has it can give, until it says less; one range of addresses is a list of one."""
     status, spec = node.get("status") or {}, node.get("spec") or {}
     capacity = status.get("capacity")
-    if capacity:
-        status = {**status, "allocatable": {**capacity, **(status.get("allocatable") or {})}}
+    if capacity and not status.get("allocatable"):
+        status = {**status, "allocatable": capacity}
     if spec.get("podCIDR") and not spec.get("podCIDRs"):
         spec = {**spec, "podCIDRs": [spec["podCIDR"]]}
     elif spec.get("podCIDRs") and not spec.get("podCIDR"):

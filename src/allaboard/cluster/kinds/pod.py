@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from allaboard.api import kinds
+from allaboard.api import kinds, quantity
 from allaboard.api.documents import Document, dig
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
@@ -22,7 +22,35 @@ def default(pod: Document) -> Document:
             spec[part] = [containers.requests_from_limits(container) for container in spec[part]]
     if spec.get("hostNetwork"):
         spec["containers"] = [_host_ports(container) for container in spec["containers"]]
-    return {**pod, "spec": spec}
+    status = pod.get("status") or {}
+    return {
+        **pod,
+        "spec": spec,
+        "status": _addressed(status) if status.get("podIP") or status.get("podIPs") else status,
+    }
+
+
+def _addressed(status: Document) -> Document:
+    """One address and the first of a list are the same thing; where they differ, the one counts."""
+    one, listed = status.get("podIP"), status.get("podIPs") or []
+    if one and (not listed or listed[0].get("ip") != one):
+        return {**status, "podIPs": [{"ip": one}]}
+    return {**status, "podIP": listed[0].get("ip", "")} if listed and not one else status
+
+
+def _together(spec: Document) -> Document:
+    """What a pod asks for as a whole: its containers' requests, else its own limits."""
+    own, listed = spec["resources"], spec["containers"]
+    limits = {**(own.get("limits") or {})}
+    requests = {**(own.get("requests") or {})}
+    for side, target in (("limits", limits), ("requests", requests)):
+        sums = quantity.total([quantity.resources(dig(c, "resources", side)) for c in listed])
+        for name, amount in sums.items():
+            if name.startswith("hugepages-") or (side == "requests" and name in ("cpu", "memory")):
+                target.setdefault(name, str(amount))
+    for name, amount in limits.items():
+        requests.setdefault(name, amount)
+    return {**own} | ({"limits": limits} if limits else {}) | ({"requests": requests} if requests else {})
 
 
 def _host_ports(container: Document) -> Document:
@@ -38,6 +66,10 @@ def _on_host(port: Document) -> Document:
 
 def prepare(new: Document, old: Document | None, subresource: str) -> Document:
     if old is None:
+        if new["spec"].get("terminationGracePeriodSeconds", 0) < 0:
+            new = {**new, "spec": {**new["spec"], "terminationGracePeriodSeconds": 1}}
+        if new["spec"].get("resources"):
+            new = {**new, "spec": {**new["spec"], "resources": _together(new["spec"])}}
         return {**new, "status": first_status(new)}
     if subresource == "status":
         return _status_only(new, old)
@@ -48,7 +80,7 @@ def prepare(new: Document, old: Document | None, subresource: str) -> Document:
 
 
 def first_status(pod: Document) -> Document:
-    status: Document = {"phase": "Pending", "qosClass": quality(pod["spec"])}
+    status: Document = {"phase": "Pending", "qosClass": podspec.quality(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         status["conditions"] = [
             {
@@ -74,23 +106,6 @@ def _status_only(new: Document, old: Document) -> Document:
     if quality_then := dig(old, "status", "qosClass"):
         status["qosClass"] = quality_then
     return {**old, "metadata": metadata, "status": status}
-
-
-def quality(spec: Document) -> str:
-    """Guaranteed where every container's limits equal its requests, BestEffort where nothing is asked for."""
-    asked, guaranteed = False, True
-    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
-        wanted = container.get("resources") or {}
-        limits, requests = _compute(wanted.get("limits")), _compute(wanted.get("requests"))
-        asked = asked or bool(limits or requests)
-        guaranteed = guaranteed and limits.keys() == {"cpu", "memory"} and (not requests or requests == limits)
-    if not asked:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _compute(listed: Document | None) -> Document:
-    return {name: amount for name, amount in (listed or {}).items() if name in ("cpu", "memory") and amount != "0"}
 
 
 def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:

@@ -6,6 +6,7 @@ from allaboard.api.documents import Document, Documents, dig
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import containers, difference, placement, volumes
+from allaboard.cluster.kinds.podspec import quality
 
 CHANGEABLE = (
     "`spec.containers[*].image`",
@@ -245,4 +246,7 @@ def resize_causes(new: Document, old: Document) -> list[Cause]:
             munged[part] = [{**c, "resources": then.get(c.get("name"), c.get("resources"))} for c in munged[part]]
     if _differs(munged, old["spec"]):
         return [complaints.forbidden("spec", "only cpu and memory resources are mutable")]
+    before = dig(old, "status", "qosClass", default="")
+    if quality(new["spec"]) != before:
+        return [complaints.invalid("spec", before, "Pod QOS Class may not change as a result of resizing")]
     return []

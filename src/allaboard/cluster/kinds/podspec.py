@@ -42,6 +42,23 @@ def default_template(template: Document) -> Document:
     return {**template, "metadata": template.get("metadata") or {}, "spec": default(template.get("spec") or {})}
 
 
+def quality(spec: Document) -> str:
+    """Guaranteed where every container's limits equal its requests, BestEffort where nothing is asked for."""
+    asked, guaranteed = False, True
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        wanted = container.get("resources") or {}
+        limits, requests = _compute(wanted.get("limits")), _compute(wanted.get("requests"))
+        asked = asked or bool(limits or requests)
+        guaranteed = guaranteed and limits.keys() == {"cpu", "memory"} and (not requests or requests == limits)
+    if not asked:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _compute(listed: Document | None) -> Document:
+    return {name: amount for name, amount in (listed or {}).items() if name in ("cpu", "memory") and amount != "0"}
+
+
 def causes(spec: Document, field: str) -> list[Cause]:
     """Every breach in a pod spec."""
     mountable, found = volumes.causes(spec.get("volumes") or [], f"{field}.volumes")

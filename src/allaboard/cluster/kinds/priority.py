@@ -41,7 +41,7 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     if old is None:
         return found
     if value != (old.get("value") or 0):
-        found.append(complaints.invalid("value", value, complaints.IMMUTABLE))
+        found.append(complaints.forbidden("value", "may not be changed in an update."))
     return found + complaints.immutable("preemptionPolicy", policy, old.get("preemptionPolicy"))
 
 
@@ -55,8 +55,23 @@ def _system(name: str, value: int) -> list[Cause]:
     return [complaints.forbidden("metadata.name", why)]
 
 
-def changed(new: Document, old: Document) -> bool:
-    return any(new.get(key) != old.get(key) for key in ("value", "globalDefault", "description", "preemptionPolicy"))
+def never(new: Document, old: Document) -> bool:
+    """What a class promises is settled, so there is only one generation of it."""
+    return False
+
+
+def system_classes() -> list[Document]:
+    """The classes that every cluster has from its first moment."""
+    return [
+        {
+            "apiVersion": kinds.PRIORITY_CLASS.api_version,
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": DESCRIPTIONS[name],
+        }
+        for name, value in SYSTEM.items()
+    ]
 
 
 def row(document: Document, now: datetime) -> list[object]:
@@ -87,7 +102,7 @@ RULES: tuple[Rules, ...] = (
         generation=True,
         default=default,
         check=check,
-        spec_changed=changed,
+        spec_changed=never,
         columns=COLUMNS,
         row=row,
     ),

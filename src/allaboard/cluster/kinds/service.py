@@ -49,14 +49,7 @@ def default(service: Document) -> Document:
         spec.setdefault("internalTrafficPolicy", "Cluster")
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
-    return {**service, "spec": _addressed(spec), "status": _status(service.get("status") or {})}
-
-
-def _addressed(spec: Document) -> Document:
-    """One address and a list of one are the same thing."""
-    if spec.get("clusterIP") and not spec.get("clusterIPs"):
-        return {**spec, "clusterIPs": [spec["clusterIP"]]}
-    return spec
+    return {**service, "spec": spec, "status": _status(service.get("status") or {})}
 
 
 def _port(port: Document) -> Document:

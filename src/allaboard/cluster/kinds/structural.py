@@ -1,10 +1,12 @@
-"""Whether a schema is structural: every place has a type, defaults fit, lists name their keys. Upstream: apiextensions."""
+"""Whether a schema is structural: every place has a type, defaults fit, lists name their keys."""
 
 from __future__ import annotations
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
+from allaboard.schema.nodes import Node
+from allaboard.schema.rules import rule_faults
 from allaboard.schema.structure import Structure
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -21,7 +23,9 @@ def causes(schema: Document, field: str) -> list[Cause]:
     found: list[Cause] = []
     if schema["type"] != "object":
         found.append(complaints.invalid(f"{field}.type", schema["type"], "must be object at the root"))
-    return found + _node(schema, field, "at the root")
+    found += _node(schema, field, "at the root")
+    # Rules are compiled only against a schema that makes sense.
+    return found or rule_faults(Node(schema), field)
 
 
 def _node(schema: Document, field: str, where: str) -> list[Cause]:

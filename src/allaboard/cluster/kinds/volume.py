@@ -114,7 +114,7 @@ COLUMNS = (
 
 
 def row(document: Document, now: datetime) -> list[object]:
-    spec, status = document["spec"], document.get("status") or {}
+    spec, status = document.get("spec") or {}, document.get("status") or {}
     owner = spec.get("claimRef")
     return [
         shown.name_of(document),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from allaboard.scheduling.boarding import board
-from allaboard.scheduling.selection import to_place
+from allaboard.scheduling.gangs import GangRow
+from allaboard.scheduling.reasons import Reason
+from allaboard.scheduling.reservation import is_large, reserve
+from allaboard.scheduling.selection import only_class, to_place
 from allaboard.scheduling.session import Session
 
 
@@ -16,9 +19,25 @@ def allocate(session: Session) -> None:
             chosen = to_place(session.state, gang)
             if refusal := board(session, statement, gang, chosen):
                 session.refuse(gang, refusal)
+                _reserve(session, gang, refusal)
                 continue
             statement.commit()
         if fresh and not any(leaf.count[3] for leaf in gang.leaves):
             session.first_start(gang)
         if gang.pending():
             order.push(session.gang_key(gang), gang)
+
+
+def _reserve(session: Session, gang: GangRow, refusal: Reason) -> None:
+    """Keep nodes for the first large gang that has waited long enough; one at a time."""
+    after = session.policy.reserve_after
+    simple = only_class(session.state, gang, to_place(session.state, gang))
+    if after is None or session.reservation or not simple or refusal.code not in ("InsufficientResource", "Fragmented"):
+        return
+    if not is_large(*simple):
+        return
+    ripe = gang.fact.created + after
+    if session.now < ripe:
+        session.wake(ripe)
+        return
+    session.reservation = reserve(session.state, gang, *simple, session.fits(simple[0]))

@@ -32,7 +32,8 @@ def _could_fit(session: Session, gang: GangRow) -> bool:
 
 def _offer(session: Session, gang: GangRow) -> Offer:
     leaves = sorted(session.standing().evictable)
-    return Offer(leaves, lambda victim: victim is not gang, lambda scenario: _all_placed(session, scenario))
+    limit = max(session.policy.consolidation_victims, 0)
+    return Offer(leaves, lambda victim: victim is not gang, lambda scenario: _all_placed(session, scenario), limit)
 
 
 def _all_placed(session: Session, scenario: Scenario) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from allaboard.scheduling.actions.solving import Offer, solve_each
-from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.fairness import Reclaimer, may_reclaim
+from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.session import Session
 
 

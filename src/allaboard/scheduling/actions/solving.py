@@ -3,36 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 
 from allaboard.scheduling.gangs import GangRow
-from allaboard.scheduling.scenario import Rule, Solver
+from allaboard.scheduling.scenario import Rule, Scenario, Solver
 from allaboard.scheduling.session import Session
 from allaboard.scheduling.victims import VictimOrder
 
-Attempt = Callable[[GangRow], "Offer | None"]
 
-
+@dataclass(frozen=True, slots=True)
 class Offer:
-    """Whose tasks may be taken for a gang, and the rule that has the last word."""
+    """Whose tasks may be taken for a gang, the rule that has the last word, and how many gangs may be asked (0: all)."""
 
-    def __init__(self, leaves: list[int], willing: Callable[[GangRow], bool], rule: Rule) -> None:
-        self.leaves, self.willing, self.rule = leaves, willing, rule
+    leaves: list[int]
+    willing: Callable[[GangRow], bool]
+    rule: Rule
+    limit: int = 0
 
 
-def solve_each(session: Session, gangs: Iterable[GangRow], offer: Attempt) -> None:
+def solve_each(session: Session, gangs: Iterable[GangRow], offer: Callable[[GangRow], Offer | None]) -> None:
     order = session.waiting(gangs)
-    standing = session.standing()
     while (gang := order.pop()) is not None:
         found = offer(gang)
         if found is None:
             continue
-
-        def victims(found: Offer = found) -> VictimOrder:
-            return VictimOrder(standing, session.rule, found.leaves, found.willing, session.gang_key)
-
-        statement = Solver(session, gang, victims, found.rule).solve()
+        solver = Solver(session, gang, _victims(session, gang, found), _rule(session, gang, found))
+        statement = solver.solve()
         if statement is not None:
             touched = statement.touched()
             statement.commit()
             session.settled(touched)
             session.reasons.pop(gang.name, None)
+        elif solver.gave_up:
+            session.give_up(gang)
+
+
+def _victims(session: Session, gang: GangRow, offer: Offer) -> Callable[[], VictimOrder]:
+    """Gangs that are willing and not protected by a minimum run time; elastic ones may always shrink to their minimum."""
+
+    def willing(victim: GangRow) -> bool:
+        return offer.willing(victim) and (session.protected_until(victim, gang) <= session.now or _is_elastic(victim))
+
+    order = partial(VictimOrder, session.standing(), session.rule, offer.leaves, willing, session.gang_key)
+    return lambda: order(limit=offer.limit)
+
+
+def _is_elastic(gang: GangRow) -> bool:
+    return any(leaf.minimum < len(leaf.rows) for leaf in gang.leaves)
+
+
+def _rule(session: Session, gang: GangRow, offer: Offer) -> Rule:
+    def fair(scenario: Scenario) -> bool:
+        members = session.state.members
+        for victim in {members[row].gang for row in scenario.victims}:
+            if session.protected_until(victim, gang) > session.now and victim.elasticity() == 0:
+                return False
+        return offer.rule(scenario)
+
+    return fair

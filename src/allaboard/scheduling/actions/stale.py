@@ -9,7 +9,9 @@ from allaboard.scheduling.session import Session
 
 def evict_stale(session: Session) -> None:
     """The clock of a gang starts when it is first seen stale and stops when it is whole again."""
-    for gang in session.state.gangs.values():
+    state = session.state
+    touched = {state.members[row].gang.name: state.members[row].gang for row in session.log.origin}
+    for _, gang in sorted({**state.incomplete, **touched}.items()):
         if not is_stale(gang):
             if gang.stale_since is not None:
                 gang.stale_since = session.stale[gang.name] = None

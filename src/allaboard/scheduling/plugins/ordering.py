@@ -23,12 +23,7 @@ class Elastic:
     name = "elastic"
 
     def gang_key(self, gang: GangRow, active: Sequence[int]) -> int:
-        exact = True
-        for leaf, count in zip(gang.leaves, active):
-            if count < leaf.minimum:
-                return 0
-            exact = exact and count == leaf.minimum
-        return 1 if exact else 2
+        return gang.elasticity(active)
 
 
 class Kubeflow:

@@ -38,20 +38,24 @@ class Domains:
 
     @classmethod
     def of(cls, topology: Topology, nodes: Nodes) -> Domains:
-        labels = [nodes.label(level) for level in topology.levels]
-        inside = np.flatnonzero([all(label is not None for label in row) for row in zip(*labels)])
-        domain, parent = [np.where(np.isin(np.arange(len(nodes)), inside), 0, -1)], [np.zeros(1, dtype=np.intp)]
-        paths: list[tuple[str, ...]] = [() for _ in inside]
-        for column in labels:
-            wider = domain[-1]
-            paths = [(*path, column[row]) for path, row in zip(paths, inside)]
-            ids = {path: number for number, path in enumerate(sorted(set(paths), key=".".join))}
-            level, parents = np.full(len(nodes), -1), np.zeros(len(ids), dtype=np.intp)
-            for path, row in zip(paths, inside):
-                level[row] = ids[path]
-                parents[ids[path]] = wider[row]
+        codes = [nodes.label_codes(level) for level in topology.levels]
+        inside = np.flatnonzero(np.all([numbers >= 0 for _, numbers in codes], axis=0))
+        domain, parent = [np.full(len(nodes), -1)], [np.zeros(1, dtype=np.intp)]
+        domain[0][inside] = 0
+        ids = [""]
+        for values, numbers in codes:
+            wider = domain[-1][inside]
+            pairs, place = np.unique(wider * len(values) + numbers[inside], return_inverse=True)
+            parents, own = pairs // max(len(values), 1), pairs % max(len(values), 1)
+            names = [f"{ids[up]}.{values[value]}" for up, value in zip(parents, own)]
+            order = sorted(range(len(names)), key=names.__getitem__)
+            rank = np.empty(len(order), dtype=np.intp)
+            rank[order] = np.arange(len(order))
+            level = np.full(len(nodes), -1)
+            level[inside] = rank[place]
             domain.append(level)
-            parent.append(parents)
+            parent.append(parents[order])
+            ids = [names[number] for number in order]
         return cls(topology.levels, inside, domain, parent)
 
     def count(self, level: int) -> int:

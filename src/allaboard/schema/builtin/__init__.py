@@ -3,8 +3,9 @@
 A schema is OpenAPI without prose. Differences from a CRD's schema that its reader must know:
 
 * a reference is `{"$ref": "core.v1.Container"}`, possibly with siblings (`default`, list and patch keywords);
-* `default` is what Go prints for an absent field ({}, "", 0, false for values that are not pointers) or a real
+* `default` is what Go prints for an absent field ({}, "", 0, false, null for values that are not pointers) or a real
   default ("TCP"); both are filled in on every write;
+* `x-omit-empty` marks a field that Go leaves out when it is "", 0, false or holds nothing;
 * `required` is not enforced by type: the kind's own validation words the error;
 * `meta.v1.Time` and `MicroTime` are strings with format date-time; `api.resource.Quantity` and
   `util.intstr.IntOrString` are `x-kubernetes-int-or-string` with format "quantity" or "int-or-string".

@@ -1,0 +1,11 @@
+"""Fetch a model into the pod: `python -m allaboard.initializers.model`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from allaboard.initializers.fetching import main
+
+if __name__ == "__main__":
+    sys.exit(main("model", os.environ))

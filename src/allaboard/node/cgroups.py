@@ -1,0 +1,194 @@
+"""Control groups: limits the kernel keeps, where we may make groups (v2 as root or delegated, v1 as root).
+
+One group per pod with one below it per container. What a machine cannot do is said (`kind`, `words`), never pretended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from allaboard.node.limits import PERIOD, Limits
+
+ROOT = Path("/sys/fs/cgroup")
+WANTED = ("cpu", "memory", "pids")
+
+
+@dataclass(slots=True)
+class Groups:
+    """Where our groups live: one tree (v2) or one per controller (v1); none where nothing may be made."""
+
+    kind: str = "none"
+    bases: dict[str, Path] = field(default_factory=dict)
+    processes: int = 4096
+    words: str = "no control groups: memory is watched, processors are shared by affinity"
+
+    def keeps(self, controller: str) -> bool:
+        return controller in self.bases
+
+    def make(self, pod: str, container: str, limits: Limits) -> tuple[str, ...]:
+        """The groups of one container, ready to be joined."""
+        made = {}
+        for controller, base in self.bases.items():
+            if not self._matters(controller, limits):
+                continue
+            path = base / f"pod-{pod}" / container
+            path.mkdir(parents=True, exist_ok=True)
+            made[controller] = path
+            if self.kind == "v2":
+                _write(path.parent / "cgroup.subtree_control", " ".join(f"+{name}" for name in self.bases))
+        for controller, path in made.items():
+            for name, value in self._settings(controller, limits).items():
+                _write(path / name, value)
+        return tuple(dict.fromkeys(str(path) for path in made.values()))
+
+    def _matters(self, controller: str, limits: Limits) -> bool:
+        """In v1 every controller has a tree of its own, and a group that limits nothing is only work."""
+        asked = {"cpu": limits.cpu or limits.shares, "memory": limits.memory, "pids": True}
+        return self.kind == "v2" or bool(asked[controller])
+
+    def _settings(self, controller: str, limits: Limits) -> dict[str, str]:
+        """The files that express the limits, for one controller of this version."""
+        if controller == "pids":
+            return {"pids.max": str(self.processes)}
+        if self.kind == "v2":
+            return _v2_settings(controller, limits)
+        return _v1_settings(controller, limits)
+
+    def was_starved(self, pod: str, container: str) -> bool:
+        """Whether the kernel killed something of this container for want of memory."""
+        base = self.bases.get("memory")
+        if base is None:
+            return False
+        name = "memory.events" if self.kind == "v2" else "memory.oom_control"
+        for line in _read(base / f"pod-{pod}" / container / name).splitlines():
+            word, _, count = line.partition(" ")
+            if word == "oom_kill" and count.strip() != "0":
+                return True
+        return False
+
+    def tidy(self, known: set[str]) -> None:
+        """Groups that an earlier agent left and nobody needs."""
+        for base in set(self.bases.values()):
+            for path in base.glob("pod-*"):
+                if path.name.removeprefix("pod-") not in known:
+                    _prune(path)
+
+    def remove(self, pod: str) -> None:
+        for base in set(self.bases.values()):
+            _prune(base / f"pod-{pod}")
+
+    def forget(self, pod: str, container: str) -> None:
+        """Before another attempt: the counters start afresh."""
+        for base in set(self.bases.values()):
+            _prune(base / f"pod-{pod}" / container)
+
+    def close(self) -> None:
+        for base in set(self.bases.values()):
+            _prune(base)
+
+
+def _v2_settings(controller: str, limits: Limits) -> dict[str, str]:
+    if controller == "cpu":
+        return {"cpu.max": limits.quota(), "cpu.weight": str(_weight(limits.shares))}
+    found = {"memory.max": str(limits.memory or "max")}
+    # Upstream: the whole container dies, not a random process of it.
+    return found | {"memory.oom.group": "1"}
+
+
+def _v1_settings(controller: str, limits: Limits) -> dict[str, str]:
+    if controller == "cpu":
+        quota = str(int(limits.cpu * PERIOD)) if limits.cpu else "-1"
+        shares = str(max(2, int(limits.shares * 1024)))
+        return {"cpu.cfs_period_us": str(PERIOD), "cpu.cfs_quota_us": quota, "cpu.shares": shares}
+    return {"memory.limit_in_bytes": str(limits.memory or -1)}
+
+
+def _weight(cores: float) -> int:
+    """Upstream: shares of v1 (1024 a core) as weights of v2 (1 … 10000)."""
+    shares = max(2, int(cores * 1024))
+    return 1 + ((shares - 2) * 9999) // 262142
+
+
+def find(name: str, root: Path = ROOT) -> Groups:
+    """The best this machine lets us do, found out by making a group."""
+    for attempt in (_try_v2, _try_v1):
+        groups = attempt(name, root)
+        if groups is not None:
+            return groups
+    return Groups()
+
+
+def _try_v2(name: str, root: Path) -> Groups | None:
+    if not (root / "cgroup.controllers").exists():
+        return None
+    here = root if os.getuid() == 0 else root / _own_path("").lstrip("/")
+    have = [word for word in _read(here / "cgroup.controllers").split() if word in WANTED]
+    base = here / f"aboard-{name}"
+    try:
+        base.mkdir(exist_ok=True)
+        if here != root:
+            _step_aside(here)
+        for place in (here, base):
+            (place / "cgroup.subtree_control").write_text(" ".join(f"+{word}" for word in have))
+    except OSError:
+        _prune(base)
+        return None
+    return Groups("v2", dict.fromkeys(have, base), words=f"control groups v2: {', '.join(have)}") if have else None
+
+
+def _step_aside(here: Path) -> None:
+    """Only leaves may hold processes: ours move into one beside the pods'."""
+    leaf = here / "agent"
+    leaf.mkdir(exist_ok=True)
+    for pid in _read(here / "cgroup.procs").split():
+        _write(leaf / "cgroup.procs", pid)
+
+
+def _try_v1(name: str, root: Path) -> Groups | None:
+    bases = {}
+    for controller in WANTED:
+        base = root / controller / _own_path(controller).lstrip("/") / f"aboard-{name}"
+        with contextlib.suppress(OSError):
+            if (root / controller / "cgroup.procs").exists():
+                base.mkdir(exist_ok=True)
+                bases[controller] = base
+    return Groups("v1", bases, words=f"control groups v1: {', '.join(bases)}") if bases else None
+
+
+def _own_path(controller: str) -> str:
+    """Where we stand in a controller's tree ("" is v2's)."""
+    for line in _read(Path("/proc/self/cgroup")).splitlines():
+        _, names, path = line.split(":", 2)
+        if controller in names.split(","):
+            return path
+    return "/"
+
+
+def _read(path: Path) -> str:
+    with contextlib.suppress(OSError):
+        return path.read_text()
+    return ""
+
+
+def _write(path: Path, text: str) -> None:
+    with contextlib.suppress(OSError):
+        path.write_text(text)
+
+
+def _prune(path: Path) -> None:
+    """Remove a group and those below it; the last process may need a moment to be gone."""
+    if not path.is_dir():
+        return
+    for child in path.iterdir():
+        if child.is_dir():
+            _prune(child)
+    for _ in range(20):
+        try:
+            path.rmdir()
+            return
+        except OSError:
+            time.sleep(0.001)

@@ -1,0 +1,225 @@
+"""From masks to words: what keeps a gang from starting, with the numbers at hand when it was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from allaboard.scheduling.classes import GPU, PODS, Column, Mask, PodClass
+from allaboard.scheduling.facts import Status
+from allaboard.scheduling.gangs import GangRow, Members
+from allaboard.scheduling.nodes import Nodes
+from allaboard.scheduling.placement import Board, copies
+from allaboard.scheduling.reasons import BLOCKED, IMPOSSIBLE, Holder, Reason
+from allaboard.scheduling.state import State
+
+ON_THE_WIRE = {"gpu": "nvidia.com/gpu"}
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """Where a gang got stuck: the class of the task that found no place, and how many of its pod set found one."""
+
+    leaf: Members
+    klass: PodClass
+    wanted: int
+    placed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A class against all nodes: who may take it, how many now, how many when empty, and who objects why."""
+
+    allowed: Mask
+    slots: float
+    slots_empty: float
+    per_node: float
+    free: Column
+    objections: dict[str, int]
+
+
+def survey(state: State, klass: PodClass, allowed: Mask | None) -> Survey:
+    nodes = state.nodes
+    mask = np.ones(len(nodes), dtype=bool) if allowed is None else allowed
+    slots = copies(Board(nodes, klass, None, mask, None), idle=False)
+    with np.errstate(invalid="ignore"):
+        empty = np.floor((nodes.capacity[klass.rows] / klass.per_row).min(axis=0))
+    empty[~mask] = 0.0
+    free = np.maximum(nodes.idle + nodes.releasing, 0.0)[:, mask].sum(axis=1)
+    biggest = float(nodes.capacity[GPU][mask].max(initial=0.0))
+    return Survey(mask, float(slots.sum()), float(empty.sum()), biggest, free, _objections(state, klass, mask))
+
+
+def no_room(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> Reason:
+    """The dominant cause why a pod set found no place."""
+    klass, count = stuck.klass, stuck.wanted
+    asked = (item for item in state.resources.items() if klass.wants[item[1]] and item[1] != PODS)
+    needs = {name: float(klass.wants[column]) * count for name, column in asked}
+    free = {name: float(seen.free[state.resources[name]]) for name in needs}
+    fitting = min(stuck.wanted - 1, max(stuck.placed, int(seen.slots)))
+    code, verdict, words = _cause(state, gang, stuck, seen)
+    each = _each(klass)
+    message = f"{fitting} of {count} tasks fit{f' ({each} each)' if each else ''}; {words}"
+    unblock = _remedy(code, needs, free)
+    return Reason(
+        code, message, verdict, needs, free, unblock=unblock, queue=gang.fact.queue, tasks_wanted=count,
+        tasks_fitting=fitting, nodes=seen.objections,
+    )  # fmt: skip
+
+
+def _cause(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> tuple[str, str, str]:
+    klass, count = stuck.klass, stuck.wanted
+    if not seen.allowed.any():
+        return _nobody(state.nodes, klass)
+    if klass.plain and seen.slots_empty < count:
+        if seen.slots_empty == 0:
+            return (
+                "NeverFits",
+                IMPOSSIBLE,
+                f"no node is large enough for one of them, even when empty{_largest(klass, seen)}",
+            )
+        return "NeverFits", IMPOSSIBLE, f"an empty cluster has room for only {int(seen.slots_empty)}"
+    level = _level(stuck.leaf)
+    if level and seen.slots >= count:
+        return "TopologyUnsatisfiable", "Waiting", f"no single {level} has room for all of them"
+    short = [name for name, column in state.resources.items() if klass.wants[column] * count > seen.free[column]]
+    if short:
+        column = state.resources[short[0]]
+        words = f"needs {klass.wants[column] * count:g} {short[0]}, {seen.free[column]:g} free"
+        return "InsufficientResource", "Waiting", words
+    return "Fragmented", "Waiting", "enough is free in total, but not enough on single nodes"
+
+
+def _nobody(nodes: Nodes, klass: PodClass) -> tuple[str, str, str]:
+    """No node may take the class at all: say which kind of objection stands in the way."""
+    if not len(nodes):
+        return "NodesUnready", BLOCKED, "the cluster has no nodes"
+    selected, tolerated = nodes.selected(klass), nodes.tolerated(klass)
+    if not selected.any():
+        return "NodeSelectorMismatch", BLOCKED, f"none of {len(nodes)} nodes matches its node selector or affinity"
+    if not (selected & tolerated).any():
+        return "Tainted", BLOCKED, f"all {int(selected.sum())} matching nodes have taints it does not tolerate"
+    return "NodesUnready", BLOCKED, f"all {int((selected & tolerated).sum())} matching nodes are not ready or cordoned"
+
+
+def _largest(klass: PodClass, seen: Survey) -> str:
+    return f" (largest: {seen.per_node:g} gpu)" if klass.wants[GPU] else ""
+
+
+def _level(leaf: Members) -> str:
+    """The required topology level nearest to a pod set."""
+    member = leaf
+    constraint = member.constraint
+    parent = leaf.parent
+    while parent is not None and (constraint is None or not constraint.required):
+        constraint, parent = parent.constraint, parent.parent
+    return constraint.required if constraint is not None else ""
+
+
+def _each(klass: PodClass) -> str:
+    if klass.wants[GPU]:
+        return f"{klass.wants[GPU]:g} gpu"
+    if klass.portion:
+        return f"{klass.portion:g} of a gpu"
+    if klass.memory:
+        return f"{klass.memory} MiB of a gpu"
+    cpu = klass.quota[0]
+    return f"{cpu / 1000:g} cpu" if cpu else ""
+
+
+def _remedy(code: str, needs: dict[str, float], free: dict[str, float]) -> tuple[str, ...]:
+    if code == "InsufficientResource":
+        missing = {name: needs[name] - free[name] for name in needs if needs[name] > free[name]}
+        return tuple(f"{amount:g} more {name} become free" for name, amount in missing.items())
+    return _REMEDIES.get(code, ())
+
+
+_REMEDIES = {
+    "Fragmented": ("smaller or fewer pods per node", "work on the same nodes ends or moves"),
+    "TopologyUnsatisfiable": ("a wider required level, or a preferred one instead",),
+    "NeverFits": ("ask for less per pod, or add larger nodes",),
+    "NodeSelectorMismatch": ("change the node selector, or label a node",),
+    "Tainted": ("add a toleration, or remove the taint",),
+    "NodesUnready": ("bring a matching node back, or uncordon it",),
+}
+
+
+def _objections(state: State, klass: PodClass, allowed: Mask) -> dict[str, int]:
+    """Per node the first objection kube-scheduler would raise; resources raise one each."""
+    nodes = state.nodes
+    usable, tolerated, selected = nodes.usable(), nodes.tolerated(klass), nodes.selected(klass)
+    found = {
+        "node(s) were unschedulable": int((~usable).sum()),
+        "node(s) had untolerated taint(s)": int((usable & ~tolerated).sum()),
+        "node(s) didn't match Pod's node affinity/selector": int((usable & tolerated & ~selected).sum()),
+    }
+    free = nodes.idle + nodes.releasing
+    for name, column in state.resources.items():
+        if klass.wants[column]:
+            short = allowed & (free[column] < klass.wants[column])
+            found["Too many pods" if column == PODS else f"Insufficient {ON_THE_WIRE.get(name, name)}"] = int(
+                short.sum()
+            )
+    return {words: count for words, count in found.items() if count}
+
+
+# --- gangs that were not even asked ---
+
+
+def not_asked(state: State, gang: GangRow) -> Reason | None:
+    """Why a gang with pending pods takes no part in the cycle."""
+    if gang.queue < 0:
+        return _no_queue(state, gang)
+    if gang.is_ready():
+        return None
+    gated = sum(leaf.count[Status.GATED] for leaf in gang.leaves)
+    missing = [leaf for leaf in gang.leaves if not leaf.ready()]
+    have = sum(leaf.active() + leaf.count[Status.PENDING] for leaf in missing)
+    want = sum(leaf.minimum for leaf in missing)
+    names = ", ".join(f'"{leaf.name}"' for leaf in missing)
+    if gated:
+        words = f"{gated} pods are held by scheduling gates; {have} of {want} needed pods of {names} may start"
+        return Reason("SchedulingGated", words, BLOCKED, queue=gang.fact.queue, tasks_wanted=want, tasks_fitting=have)
+    words = f"{have} of {want} needed pods of {names} exist"
+    return Reason("GangIncomplete", words, queue=gang.fact.queue, tasks_wanted=want, tasks_fitting=have)
+
+
+def _no_queue(state: State, gang: GangRow) -> Reason:
+    name, queues = gang.fact.queue, state.queues
+    if name in queues.index:
+        children = ", ".join(sorted(queues.names[row] for row in queues.children[queues.index[name]]))
+        words = f'queue "{name}" has child queues and cannot hold jobs; use one of: {children}'
+        return Reason("QueueNotLeaf", words, BLOCKED, queue=name, unblock=(f"move the job to one of: {children}",))
+    defect = queues.dropped.get(name)
+    leaves = ", ".join(sorted(queues.names[row] for row in range(len(queues)) if queues.is_leaf(row))[:10])
+    words = (
+        f'queue "{name}" cannot be used: {defect}' if defect else f'queue "{name}" does not exist; there are: {leaves}'
+    )
+    return Reason("QueueDoesNotExist", words, BLOCKED, queue=name, unblock=(f'create queue "{name}", or use another',))
+
+
+def obstacle(gang: GangRow, text: str) -> Reason:
+    """A defect of the pod that no eviction can mend."""
+    code = "SecretMissing" if "secret" in text or "configmap" in text.lower() else "VolumeMount"
+    return Reason(code, text, BLOCKED, queue=gang.fact.queue, unblock=("create what is missing",))
+
+
+def reserved(gang: GangRow, nodes: Sequence[str]) -> Reason:
+    """Room is promised and will be there when others are gone."""
+    places = ", ".join(sorted(set(nodes))[:5])
+    words = f"{len(nodes)} tasks will start on {places} when what is leaving there is gone"
+    return Reason("Reserved", words, queue=gang.fact.queue, tasks_wanted=len(nodes), tasks_fitting=len(nodes))
+
+
+def holders(state: State) -> tuple[Holder, ...]:
+    """Gangs by the GPUs they hold, most first."""
+    held = []
+    for gang in state.gangs.values():
+        gpus = sum(
+            state.klass[leaf.rows[0]].gpu_wish * leaf.active() for leaf in gang.leaves if leaf.rows and leaf.active()
+        )
+        if gpus:
+            held.append(Holder(gang.name, gang.fact.queue, gpus, gang.preemptible))
+    return tuple(sorted(held, key=lambda holder: (-holder.gpus, holder.gang)))

@@ -1,0 +1,95 @@
+"""PodGroups of all three kinds, and pods without one, as gangs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from allaboard.api import labels
+from allaboard.api.documents import Document, dig
+from allaboard.api.kinds import POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO, Kind
+from allaboard.api.meta import annotations_of, labels_of, moment_of, namespace_of
+from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM, Gang
+from allaboard.scheduling.podgroups import queue_of
+from allaboard.scheduling.readings import created, seconds, tree
+
+KINDS = (POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO)
+DEFAULT_PRIORITY = 50
+# A pod that needs no PodGroup is a gang of one, named after it.
+ALONE = ".pod"
+
+
+def gang_name(kind: Kind, namespace: str, name: str) -> str:
+    """A name no other gang has: PodGroups of other kinds wear their group."""
+    return f"{namespace}/{name}" if kind == POD_GROUP else f"{namespace}/{name}.{kind.group}"
+
+
+def group_of(pod: Document) -> tuple[Kind, str] | None:
+    """Which PodGroup, of which kind, a pod says it belongs to (ruling 8)."""
+    worn, said = labels_of(pod), annotations_of(pod)
+    if name := said.get(labels.POD_GROUP) or worn.get(labels.POD_GROUP):
+        return POD_GROUP, name
+    if name := worn.get(labels.POD_GROUP_COSCHEDULING) or worn.get(labels.POD_GROUP_SEED):
+        return POD_GROUP_COSCHEDULING, name
+    if name := said.get(labels.POD_GROUP_VOLCANO):
+        return POD_GROUP_VOLCANO, name
+    return None
+
+
+def named_gang(pod: Document) -> str:
+    """The gang a pod says it belongs to, known or not; "" where it names none."""
+    named = group_of(pod)
+    return gang_name(named[0], namespace_of(pod), named[1]) if named else ""
+
+
+def roles_of(group: Document) -> set[str]:
+    return {role.get("name", "") for role in dig(group, "spec", "subGroups", default=())}
+
+
+def says_other(old: Document, new: Document) -> bool:
+    """Whether a PodGroup changed in what the scheduler reads: not its status."""
+    before, after = old["metadata"], new["metadata"]
+    same = all(before.get(name) == after.get(name) for name in ("uid", "labels", "annotations"))
+    return not same or old.get("spec") != new.get("spec")
+
+
+def priority(name: str, classes: Mapping[str, Document]) -> int:
+    """The class's value; else the cluster's default class; else 50. Upstream: pod_group_info."""
+    found = classes.get(name) or next((c for c in classes.values() if c.get("globalDefault")), None)
+    return int(found.get("value") or 0) if found else DEFAULT_PRIORITY
+
+
+def lonely(name: str, pod: Document, classes: Mapping[str, Document]) -> Gang:
+    """A pod on its own, as a gang without its task."""
+    rank = priority(dig(pod, "spec", "priorityClassName", default=""), classes)
+    preemptible = rank < NON_PREEMPTIBLE_FROM
+    return Gang(name, queue_of(labels_of(pod)), priority=rank, preemptible=preemptible, created=created(pod))
+
+
+def grouped(name: str, group: Document, queue: str, classes: Mapping[str, Document]) -> Gang:
+    """A PodGroup as a gang without its tasks."""
+    spec, said = group.get("spec") or {}, annotations_of(group)
+    rank = priority(spec.get("priorityClassName") or "", classes)
+    explicit, grace = spec.get("preemptibility") or "", spec.get("stalenessGracePeriod")
+    return Gang(
+        name,
+        queue,
+        tree=tree(group),
+        priority=rank,
+        preemptible=explicit == "preemptible" if explicit else rank < NON_PREEMPTIBLE_FROM,
+        created=created(group),
+        last_start=_moment(said.get(labels.LAST_START)),
+        stale_since=_moment(said.get(labels.STALE_SINCE)),
+        stale_grace=(-1.0 if grace.startswith("-") else seconds(grace)) if grace else None,
+    )
+
+
+def queue_for(kind: Kind, group: Document, pods: Collection[Document], queues: Collection[str]) -> str:
+    """A group of another kind has no queue of ours unless it names one that exists."""
+    named = str(dig(group, "spec", "queue", default=""))
+    if kind == POD_GROUP or named in queues:
+        return named
+    return queue_of(labels_of(group), *(labels_of(pod) for pod in list(pods)[:1]))
+
+
+def _moment(text: str | None) -> float | None:
+    return moment_of(text).timestamp() if text else None

@@ -1,0 +1,68 @@
+"""Nodes of one class in packing order, kept while a cycle allocates: the next gang of the class starts where the last one ended.
+
+A heap of (free amount, node row) whose entries may be out of date: the nodes log which rows were touched, and those are entered
+anew before the heap is asked. It answers only the common question, idle room on any node; `placement.py` answers the others.
+"""
+
+from __future__ import annotations
+
+from heapq import heapify, heappop, heappush
+
+import numpy as np
+
+from allaboard.scheduling.classes import CPU, GPU, Mask, PodClass
+from allaboard.scheduling.nodes import Nodes
+from allaboard.scheduling.placement import Board, copies
+
+
+class Ladder:
+    """Fullest node first, then by name."""
+
+    def __init__(self, nodes: Nodes, wanted: PodClass, allowed: Mask | None) -> None:
+        self.nodes, self.wanted, self.allowed = nodes, wanted, allowed
+        self.resource = CPU if wanted.cpu_only else GPU
+        self.read = len(nodes.touched)
+        board = Board(nodes, wanted, None, allowed, None)
+        rows = np.flatnonzero(np.minimum(copies(board, idle=True), copies(board, idle=False)) >= 1)
+        keys = nodes.free(self.resource)[rows].tolist()
+        self.current: dict[int, float] = dict(zip(rows.tolist(), keys))
+        self.heap = list(zip(keys, rows.tolist()))
+        heapify(self.heap)
+
+    def take(self, count: int) -> list[int] | None:
+        """Node rows for `count` tasks, one per task in order; None when idle room does not suffice."""
+        self._catch_up()
+        picked: list[int] = []
+        emptied: list[tuple[float, int]] = []
+        while self.heap and len(picked) < count:
+            key, row = heappop(self.heap)
+            if self.current.get(row) != key:
+                continue
+            emptied.append((key, row))
+            picked += [row] * min(self._slots(row), count - len(picked))
+        for entry in emptied:
+            heappush(self.heap, entry)
+        return picked if len(picked) == count else None
+
+    def _catch_up(self) -> None:
+        """Enter the rows that changed since the last question."""
+        touched = self.nodes.touched
+        if self.read == len(touched):
+            return
+        for row in set(touched[self.read :]):
+            if (self.allowed is not None and not self.allowed[row]) or not self._slots(row):
+                self.current.pop(row, None)
+                continue
+            key = float(self.nodes.idle[self.resource, row] + self.nodes.releasing[self.resource, row])
+            if self.current.get(row) != key:
+                self.current[row] = key
+                heappush(self.heap, (key, row))
+        self.read = len(touched)
+
+    def _slots(self, row: int) -> int:
+        idle, releasing, wants = self.nodes.idle, self.nodes.releasing, self.wanted.wants
+        slots = 1e9
+        for resource in self.wanted.columns:
+            room = idle[resource, row]
+            slots = min(slots, min(room, room + releasing[resource, row]) / wants[resource])
+        return int(slots) if slots > 0 else 0
