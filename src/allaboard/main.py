@@ -75,6 +75,7 @@ POD_GROUPS = (kinds.POD_GROUP, kinds.POD_GROUP_COSCHEDULING, kinds.POD_GROUP_VOL
 # Ruling 22: whose pods the embedded scheduler takes.
 SCHEDULERS = frozenset({"default-scheduler", "kai-scheduler", "aboard"})
 REPORTS = re.compile(r"/apis/trainer\.kubeflow\.org/v1alpha1/namespaces/[^/]+/trainjobs/[^/]+/status$")
+AGENT_PAUSE = 1.0  # seconds before an agent that died is started again
 GRACE = 20.0  # seconds a node agent gets to end its pods
 COLLECT = 0.05  # seconds between collections of young garbage
 
@@ -407,38 +408,54 @@ def _refuse_busy_port(settings: Settings) -> None:
 
 
 class NodeProcess:
-    """The node agent, in a process of its own; it ends with the plane and takes its pods along."""
+    """The node agent, in a process of its own: started again when it dies, ended with the plane, pods and all."""
 
     def __init__(self, settings: Settings, port: int) -> None:
         self.settings, self.port = settings, port
-        self.process: asyncio.subprocess.Process | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._watching: asyncio.Task[object] | None = None
 
     async def __aenter__(self) -> NodeProcess:
         home = self.settings.home
         names = [f"node-{number}" for number in range(self.settings.nodes)]
         facts = {"home": str(home.path), "nodes": names, "gpus": self.settings.fake_gpus, "port": self.port}
-        path = home.path / "node.json"
-        write_private(path, json.dumps(facts).encode())
-        log_file = os.open(home.logs / "node.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            self.process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "allaboard", "node", "--settings", str(path),
-                stdin=asyncio.subprocess.DEVNULL, stdout=log_file, stderr=log_file, start_new_session=True,
-            )  # fmt: skip
-        finally:
-            os.close(log_file)
+        write_private(home.path / "node.json", json.dumps(facts).encode())
+        await self._start()
+        self._watching = asyncio.create_task(self._watch())
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self.process is not None
-        if self.process.returncode is None:
-            self.process.terminate()
+        assert self._process is not None and self._watching is not None
+        await _end(self._watching)
+        if self._process.returncode is None:
+            self._process.terminate()
         try:
             async with asyncio.timeout(GRACE):
-                await self.process.wait()
+                await self._process.wait()
         except TimeoutError:
-            self.process.kill()
-            await self.process.wait()
+            self._process.kill()
+            await self._process.wait()
+
+    async def _start(self) -> None:
+        home = self.settings.home
+        command = [sys.executable, "-m", "allaboard", "node", "--settings", str(home.path / "node.json")]
+        output = os.open(home.logs / "node.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        finally:
+            os.close(output)
+
+    async def _watch(self) -> None:
+        """A new agent adopts the pods of the one that died."""
+        while self._process is not None:
+            code = await self._process.wait()
+            log.error(
+                'msg="Node agent ended; starting it again" code=%s log=%s', code, self.settings.home.logs / "node.log"
+            )
+            await asyncio.sleep(AGENT_PAUSE)
+            await self._start()
 
 
 def run_node(path: Path) -> None:

@@ -72,7 +72,9 @@ class Plane:
         """Namespaces with what pods need in them."""
         for name in namespaces or ("default",):
             await self.client.create(kinds.NAMESPACE, plain("v1", "Namespace", name), manager="test")
-            await self.client.create(kinds.SERVICE_ACCOUNT, plain("v1", "ServiceAccount", "default", name), manager="test")
+            await self.client.create(
+                kinds.SERVICE_ACCOUNT, plain("v1", "ServiceAccount", "default", name), manager="test"
+            )
         return self
 
     async def ask(

@@ -34,6 +34,7 @@ from allaboard.scheduling.facts import (
 from allaboard.scheduling.fairshare import Tree, divide_tree
 from allaboard.scheduling.session import Session
 from allaboard.scheduling.state import State
+from tests.conformance.results import Result
 
 NOW = 1_000_000_000.0
 TYPE_LABEL = "kai.scheduler/type"
@@ -42,14 +43,6 @@ STATES = {status.name.title(): status for status in Status}
 NAMES = {status: name for name, status in STATES.items()}
 
 Scenario = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Result:
-    """One scenario or division: no differences means it ended as recorded."""
-
-    id: str
-    differences: list[str]
 
 
 def run(data: Path) -> Iterator[Result]:

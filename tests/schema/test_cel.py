@@ -177,7 +177,8 @@ OBJECT = Node(
 FAULTS = {
     "self.b > 1": "ERROR: <input>:1:5: undefined field 'b'\n | self.b > 1\n | ....^",
     "self.a +": "ERROR: <input>:1:9: Syntax error: mismatched input '<EOF>' expecting "
-    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | self.a +\n | ........^",
+    "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', "
+    "NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}\n | self.a +\n | ........^",
     "self.a == 'x'": "ERROR: <input>:1:8: found no matching overload for '_==_' applied to '(int, string)'\n"
     " | self.a == 'x'\n | .......^",
     "self.s.frob()": "ERROR: <input>:1:12: undeclared reference to 'frob' (in container '')\n"

@@ -1,4 +1,4 @@
-"""Structures: what they prune, fill in and complain about, in Kubernetes' words; what they are given stays untouched."""
+"""Structures: what they prune, fill in and complain about, in Kubernetes' words; what they get stays untouched."""
 
 import copy
 
@@ -171,7 +171,8 @@ COMPLAINTS = {
     "both of two": (
         {"either": {"a": "", "b": ""}},
         [
-            '<nil>: Invalid value: "": "spec.either" must validate one and only one schema (oneOf). Found 2 valid alternatives',
+            '<nil>: Invalid value: "": "spec.either" must validate one and only one schema (oneOf). '
+            "Found 2 valid alternatives",
         ],
     ),
     "an embedded resource": ({"self": {}}, ["spec.self.apiVersion: Required value", "spec.self.kind: Required value"]),
@@ -223,7 +224,8 @@ DECODED = {
     ),
     "a text for a number": (
         {"spec": {"containers": [{"ports": [{"containerPort": "x"}]}]}},
-        "json: cannot unmarshal string into Go struct field ContainerPort.spec.containers.ports.containerPort of type int32",
+        "json: cannot unmarshal string into Go struct field "
+        "ContainerPort.spec.containers.ports.containerPort of type int32",
         "cannot convert string to int32",
     ),
     "a text for a list": (

@@ -91,12 +91,12 @@ async def test_a_running_jobset_is_not_touched(heart):
     await create(heart, trainjob())
     made = await until(heart, kinds.JOB_SET, RUN, lambda found: True)
     await until(heart, kinds.TRAIN_JOB, RUN, ready)
-    body = {"metadata": {"labels": {"touched": "by a user"}}}
+    body = {"metadata": {"labels": {"touched": "by-a-user"}}}
     await heart.client.patch(kinds.JOB_SET, RUN, body, type=PatchType.MERGE, manager="user")
     await change(heart, {"metadata": {"labels": {"woken": "up"}}})
     await _settled(heart)
     found = await heart.client.get(kinds.JOB_SET, RUN)
-    assert found["metadata"]["labels"] == {"touched": "by a user"}
+    assert found["metadata"]["labels"] == {"touched": "by-a-user"}
     assert found["metadata"]["generation"] == made["metadata"]["generation"]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import BadRequest, UnsupportedMedia
@@ -11,6 +12,8 @@ from allaboard.cluster import body
 from allaboard.cluster.access import User
 from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.options import WriteOptions
+from allaboard.schema import builtin
+from allaboard.schema.structure import Structure
 
 APPLY = ("application/apply-patch+yaml", "application/apply-patch+json")
 PATCHES = ("application/json-patch+json", "application/merge-patch+json", "application/strategic-merge-patch+json")
@@ -50,13 +53,31 @@ def read_body(call: Call, place: Place) -> tuple[Document, list[str]]:
     return body.read(call.data, call.content_type, place.rules.kind.kind)
 
 
+def read_typed(call: Call, version: str, kind: str) -> Document:
+    """A body of a kind that is not stored, checked against its type."""
+    document, _ = body.read(call.data, call.content_type, kind)
+    metadata = document.get("metadata")
+    document = {**document, "metadata": {} if metadata is None else metadata}
+    structure = typed(version, kind)
+    admitted = structure.admit(document)
+    if admitted.malformed:
+        short = version.rpartition("/")[2]
+        raise BadRequest(f'{kind} in version "{short}" cannot be handled as a {kind}: {admitted.malformed}')
+    return admitted.document
+
+
+@cache
+def typed(version: str, kind: str) -> Structure:
+    return Structure({"$ref": builtin.type_of(version, kind)})
+
+
 def read_delete_options(call: Call) -> Document:
     document, _ = body.read(call.data, call.content_type, "DeleteOptions")
     version, kind = document.get("apiVersion", ""), document.get("kind", "")
     if kind not in ("", "DeleteOptions"):
         where = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
         raise BadRequest(f'no kind "{kind}" is registered for version "{version}" in scheme "{where}"')
-    return document
+    return read_typed(call, "v1", "DeleteOptions")
 
 
 def check_patch_type(media: str, place: Place) -> None:

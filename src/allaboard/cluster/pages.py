@@ -62,7 +62,7 @@ class Pages:
         return Answer(200, b"ok", TEXT)
 
     def _discovered(self, path: str, accept: str) -> Answer:
-        wants_all = "as=APIGroupDiscoveryList" in accept and path in ("/api", "/apis")
+        wants_all = path in ("/api", "/apis") and wants_aggregated(accept)
         key = (self.cluster.registry.generation, path, wants_all)
         answer = self._made.get(key)
         if answer is None:
@@ -114,6 +114,17 @@ class Pages:
         if not any(rules.kind.version == version for rules in served):
             raise NoSuchPath("404 page not found")
         return _page(openapi.document(group, version, entries(served)))
+
+
+def wants_aggregated(accept: str) -> bool:
+    """Whether the first form a client asks for that we have is the aggregated one, in its final version."""
+    for form in accept.replace(" ", "").split(","):
+        parts = form.split(";")
+        if "as=APIGroupDiscoveryList" not in parts:
+            return False
+        if "v=v2" in parts:
+            return True
+    return False
 
 
 def _page(document: Document) -> Answer:

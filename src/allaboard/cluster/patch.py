@@ -64,9 +64,10 @@ def patched_document(place: Place, patch: Patch, old: Document) -> Document:
 def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch) -> Document:
     """Upstream: what a patch makes is decoded too, but refused as invalid, quoting the whole result."""
     rules = place.rules
-    patched = {"apiVersion": rules.kind.api_version, "kind": rules.kind.kind, **patched}
+    version, kind = patched.get("apiVersion") or rules.kind.api_version, patched.get("kind") or rules.kind.kind
     metadata = patched.get("metadata")
-    patched["metadata"] = metadata if isinstance(metadata, dict) else {}
+    metadata = metadata if isinstance(metadata, dict) else {}
+    patched = {**patched, "apiVersion": version, "kind": kind, "metadata": metadata}
     try:
         check_type(place, patched)
         accepted = accept(rules, patched, ask, patch.duplicates, ordered=True)
@@ -178,7 +179,7 @@ async def _create(cluster: Cluster, place: Place, config: Document, ask: Ask) ->
 def stated(place: Place, config: Document) -> Document:
     """The configuration of the object at this place; another kind or name is refused."""
     kind = place.rules.kind
-    version, name = config.get("apiVersion") or "", config.get("kind") or ""
+    version, name = str(config.get("apiVersion") or ""), str(config.get("kind") or "")
     if (version, name) != (kind.api_version, kind.kind):
         group = version if "/" in version else f"/{version}"
         raise BadRequest(f"invalid object type: {group}, Kind={name}")

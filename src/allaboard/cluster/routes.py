@@ -63,7 +63,7 @@ def place(registry: Registry, path: Path, method: str) -> Place:
     if not path.name and rules.kind.namespaced and not path.namespace and "list" in rules.verbs and method != "GET":
         raise NoSuchPath("404 page not found") if rules.custom else refusals.no_method()
     if path.subresource and path.subresource not in rules.subresources:
-        raise _missing(rules.custom)
+        raise refusals.not_found(rules.kind, path.name) if rules.custom else refusals.no_resource()
     return Place(rules, Key(path.namespace, path.name), path.subresource)
 
 

@@ -12,7 +12,7 @@ from allaboard.api.meta import name_of
 from allaboard.cluster import body, options
 from allaboard.cluster.answers import TEXT, Answer, negotiate, written
 from allaboard.cluster.ask import Ask, Place
-from allaboard.cluster.call import Call, asked, check_patch_type, read_patch
+from allaboard.cluster.call import Call, asked, check_patch_type, read_patch, read_typed
 from allaboard.cluster.intake import accept, check_kind
 from allaboard.cluster.nodes import Nodes, way_to_log, way_to_process
 from allaboard.cluster.patch import Patch
@@ -79,7 +79,7 @@ class Subresources:
 
     async def _bind(self, call: Call, place: Place) -> Answer:
         ask = asked(call, options.read_write("CreateOptions", call.query))
-        document, _ = body.read(call.data, call.content_type, "Binding")
+        document = read_typed(call, "v1", "Binding")
         key = place.key if place.key.name else Key(place.key.namespace, name_of(document))
         pods = self.cluster.registry.of(POD)
         await bind(self.cluster, Place(pods, key, "binding"), document, ask)
@@ -87,13 +87,13 @@ class Subresources:
 
     async def _evict(self, call: Call, place: Place) -> Answer:
         ask = asked(call, options.read_write("CreateOptions", call.query))
-        document, _ = body.read(call.data, call.content_type, "Eviction")
+        document = read_typed(call, "policy/v1", "Eviction")
         await evict(self.cluster, place, document, ask)
         return written(negotiate(call.headers.get("accept", "")), BOUND, 201)
 
     def _token(self, call: Call, place: Place) -> Answer:
         ask = asked(call, options.read_write("CreateOptions", call.query))
-        document, _ = body.read(call.data, call.content_type, "TokenRequest")
+        document = read_typed(call, "authentication.k8s.io/v1", "TokenRequest")
         answer = self.reviews.request_token(place, document, ask)
         return written(negotiate(call.headers.get("accept", "")), answer, 201)
 
@@ -103,7 +103,7 @@ class Subresources:
             return written(form, read_scale(self.cluster, place))
         if call.method == "PUT":
             ask = asked(call, options.read_write("UpdateOptions", call.query))
-            document, _ = body.read(call.data, call.content_type, "Scale")
+            document = read_typed(call, "autoscaling/v1", "Scale")
             return written(form, await write_scale(self.cluster, place, document, ask))
         media = call.content_type.split(";")[0].strip().lower()
         check_patch_type(media, place)

@@ -183,8 +183,10 @@ class Informers:
         """Wait, not for ever, until a kind's informer has seen a revision."""
         informer = self._informers.get(kind)
         if informer is not None and revision > informer.revision:
-            with contextlib.suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(informer.reached(revision), timeout=10)
+            # Not wait_for: until 3.12 it can swallow a cancellation that comes with the answer.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(10):
+                    await informer.reached(revision)
 
     async def get(self, kind: Kind, key: Key) -> Document | None:
         return self.of(kind).documents.get(key)

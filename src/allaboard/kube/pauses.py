@@ -21,3 +21,7 @@ class Pauses:
             return due
         del self._due[key]
         return None
+
+    def waits(self, key: Key) -> bool:
+        """Whether the key is in its pause: it will be looked at, so another change need not wake it."""
+        return key in self._due

@@ -273,7 +273,7 @@ def _with_entries(document: Document, bare: Document, owners: Owners) -> Documen
     entries = entries_of(owners)
     metadata = document.get("metadata") or {}
     before = _without_entries(document)
-    if is_same(before, bare) and entries == (metadata.get("managedFields") or []):
+    if is_same(before, bare) and (entries or None) == metadata.get("managedFields"):
         return document
     return {**bare, "metadata": {**(bare.get("metadata") or {}), **({"managedFields": entries} if entries else {})}}
 

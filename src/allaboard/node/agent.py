@@ -27,7 +27,7 @@ from allaboard.kube.hands import Hands
 from allaboard.kube.informer import Informer
 from allaboard.kube.plan import Delete, Event, Plan
 from allaboard.kube.queue import Queue
-from allaboard.node import cgroups, dns, hosts, levels, machine, pods, tenants, volumes
+from allaboard.node import cgroups, devices, dns, hosts, levels, machine, pods, tenants, volumes
 from allaboard.node.config import Config
 from allaboard.node.containers import Containers
 from allaboard.node.environment import MissingSource
@@ -104,6 +104,8 @@ class Agent:
         self.provision.groups = cgroups.find(short_name(state)) if self.level != "D" else cgroups.Groups()
         self.provision.services = self.services.documents.values
         await self.processes.open()
+        self.provision.many_users = self.processes.users > 1
+        self._find_devices()
         self.logs.open()
         porter = Porter(self.tenants, self.processes, self.logs, self.clock)
         self.containers = Containers(self.processes, self.provision, self.neighbours, self.logs)
@@ -113,8 +115,21 @@ class Agent:
         if self.level in "AB":
             await self.gateway.open()
         self.register.open(self.level, machine.look(state), self.provision.groups)
+        self.register.devices = self.provision.devices
         self.register.port = self.serving.port
         self.provision.allocatable = dict(self.register.resources)
+
+    def _find_devices(self) -> None:
+        names = self.config.nodes
+        fake = devices.fake_devices(names, self.config.gpus)
+        self.provision.devices = fake or devices.shared_out(machine.gpus(), names)
+        self.provision.taken = lambda: {
+            id_
+            for tenant in self.tenants.values()
+            if not tenant.released
+            for ids in tenant.devices.values()
+            for id_ in ids
+        }
 
     async def stop(self, *, kill: bool = True) -> None:
         """End every pod of this machine and leave nothing behind; or leave them to the next agent."""
@@ -310,9 +325,10 @@ class Agent:
     async def _release(self, tenant: Tenant) -> None:
         """Nothing of the pod runs: its namespaces and secrets go, its logs stay as long as the pod is known."""
         tenant.address, tenant.released = "", True
+        tenant.devices.clear()
         await self.processes.ask({"do": "release", "pod": tenant.uid})
         self.provision.forget(tenant.uid)
-        volumes.take_away(tenant.place / "volumes")
+        await self.processes.remove(tenant.place / "volumes")
         tenant.remember()
 
     async def _clear(self, tenant: Tenant) -> None:
@@ -323,7 +339,7 @@ class Agent:
             return
         await self._release(tenant)
         self.neighbours.leave(tenant.document)
-        volumes.take_away(tenant.place)
+        await self.processes.remove(tenant.place)
         self.tenants.pop(tenant.uid, None)
 
     def _resolve(self, name: str) -> list[str] | None:

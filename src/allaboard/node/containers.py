@@ -14,6 +14,7 @@ from datetime import timedelta
 from allaboard.api.documents import Document, dig
 from allaboard.kube.clock import Clock
 from allaboard.node import pods, volumes
+from allaboard.node.devices import NoDevice
 from allaboard.node.environment import MissingSource
 from allaboard.node.facts import Health, Trouble
 from allaboard.node.launch import NoCommand, Refused
@@ -69,7 +70,7 @@ class Containers:
             spec = self.provision.container(tenant, container, sources, names)
         except (MissingSource, Refused, Unmountable) as problem:
             return Trouble("CreateContainerConfigError", str(problem))
-        except (NoCommand, ValueError) as problem:
+        except (NoCommand, NoDevice, ValueError) as problem:
             return Trouble("CreateContainerError", str(problem))
         self._say_image(tenant, container)
         place = tenant.attempt_place(act.name, act.attempt)

@@ -74,7 +74,7 @@ def check(pod: Document, container: Document) -> None:
     """What this node cannot do is refused by name."""
     if dig(container, "securityContext", "privileged"):
         raise Refused(f'container "{container["name"]}": privileged is not supported; name the capabilities it needs')
-    for field_name in ("hostPID", "hostIPC"):
+    for field_name in ("hostNetwork", "hostPID", "hostIPC"):
         if dig(pod, "spec", field_name):
             raise Refused(f"spec.{field_name} is not supported on this node")
 

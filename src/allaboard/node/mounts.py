@@ -43,9 +43,11 @@ class Mount:
     source: str
     target: str
     read_only: bool = False
+    group: int | None = None  # whom its files are given to as they are mounted
 
     def document(self) -> Document:
-        return {"source": self.source, "target": self.target, "readOnly": self.read_only}
+        found: Document = {"source": self.source, "target": self.target, "readOnly": self.read_only}
+        return found | ({"group": self.group} if self.group is not None else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from datetime import datetime
 from allaboard.api.documents import Document
 from allaboard.api.meta import micro_stamp, stamp, with_condition
 
-GPU = "nvidia.com/gpu"
 LEASES = "kube-node-lease"
 LEASE_SECONDS = 40
 

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import AboardError
-from allaboard.node import inits, levels, zygote
+from allaboard.node import inits, levels, volumes, zygote
 from allaboard.node.facts import Run
 
 log = logging.getLogger(__name__)
@@ -80,6 +80,7 @@ class Processes:
         self._waiting: deque[asyncio.Future[tuple[Document, list[int]]]] = deque()
         self._opening = asyncio.Lock()
         self.children: dict[str, int] = {}
+        self.users = 1
 
     async def open(self) -> None:
         """Reach the zygote that runs, or start one."""
@@ -91,7 +92,26 @@ class Processes:
                 if not self._reach():
                     raise AboardError(f"the zygote did not start; see {self.state / 'zygote.log'}")
         answer, _ = await self.ask({"do": "settle"})
-        self.children = answer["children"]
+        self.children, self.users = answer["children"], answer["users"]
+
+    async def remove(self, place: Path) -> None:
+        """Take a tree away, also what belongs to users of the cluster's namespace."""
+        await asyncio.to_thread(volumes.take_away, place)
+        if not place.exists() or self.level == "D":
+            return
+        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        try:
+            await self.ask({"do": "remove", "path": str(place)}, [writing])
+        finally:
+            os.close(writing)
+        over = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.add_reader(reading, over.set)
+        try:
+            await asyncio.wait_for(over.wait(), 60)
+        finally:
+            loop.remove_reader(reading)
+            os.close(reading)
 
     def _reach(self) -> bool:
         """Connect; the path may be longer than a socket address allows, so it is reached from its directory."""

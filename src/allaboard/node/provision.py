@@ -8,6 +8,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from allaboard.api.documents import Document, Key, dig
@@ -17,6 +18,7 @@ from allaboard.kube.client import Client
 from allaboard.node import environment, launch, mounts, volumes
 from allaboard.node.cgroups import Groups
 from allaboard.node.config import Config, TokenAsk
+from allaboard.node.devices import Device
 from allaboard.node.environment import Sources
 from allaboard.node.environments import Environments
 from allaboard.node.gateway import PROXY_PORT
@@ -61,10 +63,12 @@ class Provision:
     def __init__(self, client: Client, config: Config, level: str, gateway: str) -> None:
         self.client, self.config, self.level, self.gateway = client, config, level, gateway
         self.allocatable: dict[str, str] = {}
-        self.many_users = level == "A"
+        self.many_users = True
         self.volatile = _volatile(config.state)
         self.ports: dict[str, int] = {}
         self.groups = Groups()
+        self.devices: list[Device] = []
+        self.taken: Callable[[], set[str]] = set
         self.services: Callable[[], Iterable[Document]] = tuple
         self.environments = Environments(config.environments or config.state / "environments")
 
@@ -74,6 +78,16 @@ class Provision:
             (self.config.state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         self.volatile.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.config.state / "hooks" / "sitecustomize.py").write_text(HOOK)
+
+    def _gpus(self, tenant: Tenant, container: Document) -> list[Device]:
+        """The container's devices: those it had, else free ones."""
+        count, node = devices.wanted(container), tenant.document["spec"].get("nodeName", "")
+        name = container["name"]
+        if name not in tenant.devices and count:
+            given = devices.allot(self.devices, node, self.taken(), count)
+            tenant.devices[name] = [device.id for device in given]
+            tenant.remember()
+        return [device for device in self.devices if device.id in tenant.devices.get(name, ())]
 
     def _limits(self, tenant: Tenant, container: Document) -> tuple[Limits, tuple[str, ...]]:
         """A container's limits and the groups that keep them."""
@@ -166,7 +180,7 @@ class Provision:
             if not os.path.exists(mount.source):
                 Path(mount.source).mkdir(parents=True)
         message = Mount(str(self._message_file(tenant, container)), _message_path(container))
-        return launch.launch(container, sources, [message, *bound], setting)
+        return launch.launch(container, sources, [message, *self.mounted(tenant, bound)], setting)
 
     def _message_file(self, tenant: Tenant, container: Document) -> Path:
         path = Path(tenant.place, "messages", container["name"])
@@ -186,6 +200,7 @@ class Provision:
         scratch.mkdir(exist_ok=True)
         tools = self.environments.tools(python)
         limits, cgroups = self._limits(tenant, container)
+        gpus = self._gpus(tenant, container)
         names = tenant.place / "names.json"
         if self.level == "D":
             names.write_text(json.dumps(peers))
@@ -204,7 +219,8 @@ class Provision:
             port=port,
             limits=limits,
             cgroups=cgroups,
-            extra=self._extra(tenant),
+            devices=devices.device_nodes(gpus),
+            extra=self._extra(tenant) | devices.variables(gpus, any_here=bool(self.devices)),
             many_users=self.many_users,
         )
 
@@ -220,6 +236,14 @@ class Provision:
     def forget(self, uid: str) -> None:
         self.groups.remove(uid)
         volumes.take_away(self.volatile / uid)
+
+    def mounted(self, tenant: Tenant, bound: list[Mount]) -> list[Mount]:
+        """Groups that only pseudo-root can give are given by the container's init."""
+        group = dig(tenant.document, "spec", "securityContext", "fsGroup")
+        if group is None or self.level == "A" or not self.many_users:
+            return bound
+        ours = {str(root) for root in tenant.roots.values()}
+        return [replace(mount, group=group) if mount.source in ours else mount for mount in bound]
 
 
 HOST = "127.0.0.1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -10,9 +11,10 @@ from allaboard.api.kinds import LEASE, NODE
 from allaboard.api.meta import stamp, uid_of
 from allaboard.kube.client import Client, PatchType
 from allaboard.kube.clock import Clock
-from allaboard.node import levels, nodes
+from allaboard.node import devices, levels, nodes
 from allaboard.node.cgroups import Groups
 from allaboard.node.config import Config
+from allaboard.node.devices import Device
 from allaboard.node.nodes import Claim, Machine
 
 log = logging.getLogger(__name__)
@@ -28,13 +30,13 @@ class Register:
         self.machine = Machine()
         self.address, self.port = "127.0.0.1", 0
         self.resources: dict[str, str] = {}
+        self.devices: Sequence[Device] = ()
         self.conditions: dict[str, tuple[bool, str, str]] = {}
 
     def open(self, level: str, machine: Machine, groups: Groups) -> None:
         """What every node of this machine will announce."""
         self.machine = machine
-        gpus = {nodes.GPU: str(self.config.gpus)} if self.config.gpus else {}
-        self.resources = {**machine.resources, **gpus, **self.config.capacity}
+        self.resources = {**machine.resources, **self.config.capacity}
         sandboxed = (level != "D", f"Level{level}", levels.LEVELS[level])
         limited = (groups.kind != "none", f"Cgroup{groups.kind.capitalize()}", groups.words)
         self.conditions = {**nodes.HEALTHY, "PodsIsolated": sandboxed, "LimitsEnforced": limited}
@@ -50,7 +52,8 @@ class Register:
             await self.clock.sleep_until(self.clock.now() + self.config.heartbeat)
 
     def claim(self, name: str) -> Claim:
-        return Claim(name, self.resources, self.config.labels, self.address, self.port, self.conditions)
+        resources = {**self.resources, **devices.capacity(self.devices, name)}
+        return Claim(name, resources, self.config.labels, self.address, self.port, self.conditions)
 
     async def _announce(self, name: str) -> None:
         node = await self._node(name)

@@ -279,5 +279,18 @@ def _bind(volume: Document) -> None:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         _touch(target)
     mount(source, target, "", MS_BIND | MS_REC)
+    if "group" in volume:
+        _give(target, volume["group"])
     if volume.get("readOnly"):
         syscalls.remount_read_only(target)
+
+
+def _give(top: str, group: int) -> None:
+    """A volume's files to the pod's group, as fsGroup wants it: readable, and directories writable and inherited."""
+    for folder, _, names in os.walk(top):
+        for path in (folder, *(f"{folder}/{name}" for name in names)):
+            with contextlib.suppress(OSError):
+                os.chown(path, -1, group, follow_symlinks=False)
+                if not os.path.islink(path):
+                    extra = 0o2070 if os.path.isdir(path) else 0o040
+                    os.chmod(path, stat.S_IMODE(os.stat(path).st_mode) | extra)

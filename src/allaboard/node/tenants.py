@@ -35,6 +35,7 @@ class Tenant:
     endings: dict[str, Ending] = field(default_factory=dict)
     probes: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)  # volume → directory
+    devices: dict[str, list[str]] = field(default_factory=dict)  # container → ids of its GPUs
     doom: Doom | None = None
     released: bool = False
     said: set[str] = field(default_factory=set)  # warnings already given
@@ -62,7 +63,7 @@ class Tenant:
 
     def remember(self) -> None:
         """Write down what a later agent must know."""
-        record: Document = {"address": self.address, "released": self.released}
+        record: Document = {"address": self.address, "released": self.released, "devices": self.devices}
         if self.doom:
             record["doom"] = [self.doom.reason, self.doom.message]
         metadata = self.document["metadata"]
@@ -78,6 +79,7 @@ def find(place: Path, document: Document, children: dict[str, int], now: datetim
     except (OSError, ValueError):
         return tenant
     tenant.address, tenant.released = record["address"], record["released"]
+    tenant.devices = record.get("devices", {})
     if record.get("doom"):
         tenant.doom = Doom(*record["doom"])
     for folder in sorted((place / "containers").glob("*")):

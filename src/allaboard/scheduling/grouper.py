@@ -165,6 +165,7 @@ class Grouper:
         self.owners = frozenset(owners)
         self._pods: dict[Key, dict[str, Document]] = {}
         self._above: dict[str, set[Key]] = {}  # owner uid → workloads below it
+        self._chains: dict[Key, list[str]] = {}  # workload → owner uids above it
         self._groups: set[Key] = set()
         self._quiet = False  # the change being told says nothing new to a grouper
         self.watches = (
@@ -176,13 +177,13 @@ class Grouper:
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         """Remember pods by workload; note whether a change of an owner says anything new."""
-        self._quiet = kind not in (POD, POD_GROUP) and old is not None and new is not None and _same_face(old, new)
+        self._quiet = kind != POD and old is not None and new is not None and _same_face(kind, old, new)
+        if kind == POD_GROUP and old is None:
+            self._quiet = True  # made by us or found at the start: its pods ask for themselves
         if kind == POD_GROUP:
             self._remember_group(old, new)
         elif kind == POD:
             self._remember_pod(old, new)
-        elif new is None and old is not None:
-            self._above.pop(uid_of(old), None)
 
     def _remember_group(self, old: Document | None, new: Document | None) -> None:
         if new is not None:
@@ -203,8 +204,7 @@ class Grouper:
         chain = await self._chain(pods[0])
         if chain is None:
             return Plan(again=self.clock.now() + OWNER_WAIT)
-        for owner in chain:
-            self._above.setdefault(uid_of(owner), set()).add(key)
+        self._remember_chain(key, chain)
         workload = await self._related(assemble(pods, chain))
         try:
             groups = grouper_of(workload.owner)(workload)
@@ -242,11 +242,22 @@ class Grouper:
     def _is_ours(self, pod: Document) -> bool:
         return scheduler_of(pod) in self.settings.schedulers and not has_own_group(pod)
 
+    def _remember_chain(self, key: Key, chain: Sequence[Document]) -> None:
+        """A change of any owner above the pods is a change of their workload."""
+        self._chains[key] = [uid_of(owner) for owner in chain]
+        for uid in self._chains[key]:
+            self._above.setdefault(uid, set()).add(key)
+
     def _forget(self, key: Key, name: str) -> None:
         pods = self._pods.get(key, {})
         pods.pop(name, None)
-        if not pods:
-            self._pods.pop(key, None)
+        if pods:
+            return
+        self._pods.pop(key, None)
+        for uid in self._chains.pop(key, ()):
+            self._above.get(uid, set()).discard(key)
+            if not self._above.get(uid):
+                self._above.pop(uid, None)
 
     def _keys_of_pod(self, pod: Document) -> Iterable[Key]:
         """A pod that has its group has nothing to ask."""
@@ -257,6 +268,8 @@ class Grouper:
 
     def _keys_of_group(self, group: Document) -> Iterable[Key]:
         """A PodGroup that was changed or deleted wakes the workloads below its owner."""
+        if self._quiet:
+            return ()
         return sorted(key for owner in owners_of(group) for key in self._above.get(owner.get("uid", ""), ()))
 
     def _keys_of_owner(self, owner: Document) -> Iterable[Key]:
@@ -268,7 +281,8 @@ def _stub(reference: Document, namespace: str) -> Document:
     return {"metadata": {"name": reference["name"], "namespace": namespace, "uid": reference["uid"]}}
 
 
-def _same_face(old: Document, new: Document) -> bool:
-    """Whether a change left alone all that a grouper reads: labels, annotations and spec."""
+def _same_face(kind: Kind, old: Document, new: Document) -> bool:
+    """Whether a change left alone all that a grouper reads: spec, labels, and what an owner's annotations say."""
     before, after = old["metadata"], new["metadata"]
-    return all(before.get(name) == after.get(name) for name in ("generation", "labels", "annotations"))
+    names = ("generation", "labels") if kind == POD_GROUP else ("generation", "labels", "annotations")
+    return all(before.get(name) == after.get(name) for name in names)

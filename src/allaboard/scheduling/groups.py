@@ -14,6 +14,9 @@ from allaboard.scheduling.readings import created, seconds, tree
 
 KINDS = (POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO)
 DEFAULT_PRIORITY = 50
+# How long a workload says it runs at most, as a duration; a small gang may then run before a reserved one.
+MAX_RUNTIME = f"{labels.ABOARD}max-runtime"
+OURS = frozenset({labels.LAST_START, labels.STALE_SINCE})
 # A pod that needs no PodGroup is a gang of one, named after it.
 ALONE = ".pod"
 
@@ -46,10 +49,25 @@ def roles_of(group: Document) -> set[str]:
 
 
 def says_other(old: Document, new: Document) -> bool:
-    """Whether a PodGroup changed in what the scheduler reads: not its status."""
+    """Whether a PodGroup changed in what the scheduler reads."""
     before, after = old["metadata"], new["metadata"]
-    same = all(before.get(name) == after.get(name) for name in ("uid", "labels", "annotations"))
-    return not same or old.get("spec") != new.get("spec")
+    same = all(before.get(name) == after.get(name) for name in ("uid", "labels"))
+    if not same or old.get("spec") != new.get("spec") or is_backed_off(old) != is_backed_off(new):
+        return True
+    return _said(old) != _said(new)
+
+
+def _said(group: Document) -> dict[str, str]:
+    """Annotations without the times that cycles write: the state knows those already."""
+    return {key: value for key, value in annotations_of(group).items() if key not in OURS}
+
+
+def is_backed_off(group: Document) -> bool:
+    """A group that asked to be tried once only, and was refused: it waits until its condition is cleared."""
+    if dig(group, "spec", "schedulingBackoff") != 1:
+        return False
+    conditions = dig(group, "status", "schedulingConditions", default=[])
+    return any(c.get("status") == "True" for c in conditions[-1:])
 
 
 def priority(name: str, classes: Mapping[str, Document]) -> int:
@@ -80,6 +98,7 @@ def grouped(name: str, group: Document, queue: str, classes: Mapping[str, Docume
         last_start=_moment(said.get(labels.LAST_START)),
         stale_since=_moment(said.get(labels.STALE_SINCE)),
         stale_grace=(-1.0 if grace.startswith("-") else seconds(grace)) if grace else None,
+        max_runtime=seconds(said[MAX_RUNTIME]) if said.get(MAX_RUNTIME) else None,
     )
 
 

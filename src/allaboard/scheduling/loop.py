@@ -111,6 +111,8 @@ class Scheduler:
             metrics.EVICTED.labels(name, namespace, uid, outcomes.DEFAULT_POOL, eviction.action).inc()
         if decisions.evictions:
             metrics.PREEMPTIONS.inc()
+        if len(self._said) > 2 * len(self.snapshot.members) + 64:
+            self._said = {gang: said for gang, said in self._said.items() if gang in self.snapshot.members}
         if decisions.fair_shares != self._shares:
             self._shares = decisions.fair_shares
             metrics.tell_shares(decisions.fair_shares)
@@ -156,10 +158,13 @@ class Scheduler:
                 plan += outcomes.relieve(group, now)
         for gang, reason in decisions.reasons.items():
             kind, group = self.snapshot.groups.get(gang, (None, {}))
-            written = kind == POD_GROUP and outcomes.says(group, reason)
-            if not written or self._said.get(gang) != reason:
-                self._said[gang] = reason
-                plan += self._refuse(gang, reason, now)
+            before = self._said.get(gang)
+            if before == reason and kind is not None and (kind != POD_GROUP or outcomes.says(group, reason)):
+                continue
+            self._said[gang] = reason
+            if kind not in (None, POD_GROUP) and (before is None or before.code != reason.code):
+                plan += outcomes.announce(kind, group, reason)
+            plan += self._refuse(gang, reason, now)
         return plan
 
     def _refuse(self, gang: str, reason: Reason, now: datetime) -> Plan:

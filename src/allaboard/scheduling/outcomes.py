@@ -12,8 +12,18 @@ from datetime import UTC, datetime
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
-from allaboard.api.kinds import BIND_REQUEST, POD, POD_GROUP
-from allaboard.api.meta import annotations_of, condition_of, key_of, labels_of, name_of, namespace_of, stamp, uid_of
+from allaboard.api.kinds import BIND_REQUEST, POD, POD_GROUP, Kind
+from allaboard.api.meta import (
+    annotations_of,
+    condition_of,
+    key_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    owners_of,
+    stamp,
+    uid_of,
+)
 from allaboard.kube.client import PatchType
 from allaboard.kube.plan import NOTHING, Delete, Event, Patch, Plan
 from allaboard.scheduling.podgroups import WORKLOAD
@@ -110,7 +120,16 @@ def relieve(group: Document, now: datetime) -> Plan:
     new = {**condition, "status": "False", "reason": "Scheduled", "message": "", "reasons": []}
     turned = {**new, "transitionID": _next(condition), "lastTransitionTime": stamp(now)}
     status = {"schedulingConditions": _replaced(group, turned), "aboard": {"why": None}}
-    return Plan(patch=(Patch(POD_GROUP, key_of(group), {"status": status}, subresource="status"),))
+    words = "every pod that the gang needs has its place"
+    return Plan(
+        patch=(Patch(POD_GROUP, key_of(group), {"status": status}, subresource="status"),),
+        events=tuple(Event(document, "GangScheduled", words) for document in _concerned(POD_GROUP, group)),
+    )
+
+
+def announce(kind: Kind, group: Document, reason: Reason) -> Plan:
+    """For groups of other kinds, whose status has no place for reasons: words for those concerned."""
+    return Plan(events=tuple(Event(d, reason.code, reason.message, "Warning") for d in _concerned(kind, group)))
 
 
 def _condition(group: Document) -> Document | None:
@@ -152,17 +171,19 @@ def _write(group: Document, condition: Document, reason: Reason) -> Plan:
     patch = Patch(POD_GROUP, key_of(group), {"status": status}, subresource="status")
     before = _condition(group)
     said = before is not None and before["status"] == "True" and before.get("reason") == reason.code
-    events = () if said else tuple(Event(d, reason.code, reason.message, "Warning") for d in _concerned(group))
-    return Plan(patch=(patch,), events=events)
+    return Plan(patch=(patch,)) + (NOTHING if said else announce(POD_GROUP, group, reason))
 
 
-def _concerned(group: Document) -> Iterable[Document]:
-    """The PodGroup, and the workload a user knows it by."""
-    yield {"apiVersion": POD_GROUP.api_version, "kind": POD_GROUP.kind, **group}
+def _concerned(kind: Kind, group: Document) -> Iterable[Document]:
+    """The PodGroup, and the workload a user knows it by: noted by the grouper, or its owner."""
+    yield {"apiVersion": kind.api_version, "kind": kind.kind, **group}
     parts = annotations_of(group).get(WORKLOAD, "").split("|")
     if len(parts) == 4:
-        metadata = {"name": parts[2], "namespace": namespace_of(group), "uid": parts[3]}
-        yield {"apiVersion": parts[0], "kind": parts[1], "metadata": metadata}
+        names = {"name": parts[2], "namespace": namespace_of(group), "uid": parts[3]}
+        yield {"apiVersion": parts[0], "kind": parts[1], "metadata": names}
+    elif kind != POD_GROUP and (owner := next(iter(owners_of(group)), None)):
+        names = {"name": owner["name"], "namespace": namespace_of(group), "uid": owner["uid"]}
+        yield {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": names}
 
 
 def why(reason: Reason) -> Document:

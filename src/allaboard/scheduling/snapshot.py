@@ -143,7 +143,18 @@ class Snapshot:
             gone = self.requests.pop(key, None)
             if gone is not None and dig(gone, "status", "phase") == "Failed":
                 self._assumed.forget(key)
-        self._moved_pods.add(key)
+        if not self._is_known(key, new):
+            self._moved_pods.add(key)
+
+    def _is_known(self, key: Key, request: Document | None) -> bool:
+        """Whether the state holds already what a request says: our own decision, or a pod that has its node."""
+        task = self._told.get(key)
+        if task is None:
+            return False
+        if request is None:
+            return bool(self.pods.get(key, {"spec": {}})["spec"].get("nodeName"))
+        wanted = dig(request, "spec", "selectedNode")
+        return task.status == Status.BINDING and task.node == wanted and not dig(request, "status", "phase")
 
     def _hear_class(self, old: Document | None, new: Document | None) -> None:
         """A class that changes may change every gang's priority; it happens once in a cluster's life."""
@@ -371,9 +382,15 @@ class Snapshot:
         request = self.requests.get(key)
         task = readings.task(pod, self._demands.of(pod, self._shelves.of(key, pod)), request, role)
         failed = request is not None and dig(request, "status", "phase") == "Failed"
-        if failed or (task.status == Status.PENDING and (self._assumed.holds(name) or key.namespace in self._leaving)):
+        if failed or (task.status == Status.PENDING and self._is_barred(key, name)):
             return replace(task, status=Status.GATED, node="")  # until what stands in the way is gone
         return self._assumed.about(key, task)
+
+    def _is_barred(self, key: Key, name: str) -> bool:
+        """Whether a pod may not be placed now whatever room there is."""
+        if self._assumed.holds(name) or key.namespace in self._leaving:
+            return True
+        return name in self.groups and groups.is_backed_off(self.groups[name][1])
 
     def _stranger(self, pod: Document) -> Task | None:
         """A pod of others that takes room on a node."""

@@ -20,7 +20,7 @@ from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM
 from allaboard.scheduling.groups import group_of
 
 # A gang starts and ends pod by pod; one write after a moment says it all.
-GROUP_PAUSE, QUEUE_PAUSE = timedelta(milliseconds=200), timedelta(milliseconds=500)
+GROUP_PAUSE, QUEUE_PAUSE = timedelta(milliseconds=400), timedelta(milliseconds=800)
 COUNTERS = ("allocated", "pending", "running", "succeeded", "failed")
 GPU = "nvidia.com/gpu"
 
@@ -114,7 +114,7 @@ class PodGroupStatus:
     def __init__(self, reader: Reader, clock: Clock, kinds: Sequence[Kind] = (POD_GROUP,)) -> None:
         self.reader, self.clock = reader, clock
         self.watches = (
-            *(Watch(kind, _keyed(kind)) for kind in kinds),
+            *(Watch(kind, self._keys_of(kind)) for kind in kinds),
             Watch(POD, self._keys_of_pod),
             Watch(PRIORITY_CLASS, lambda _: ()),
         )
@@ -136,9 +136,16 @@ class PodGroupStatus:
                 elif not members:
                     del self._pods[key]
 
+    def _keys_of(self, kind: Kind) -> Callable[[Document], Iterable[Key]]:
+        def keys(group: Document) -> Iterable[Key]:
+            key = Key(namespace_of(group), f"{kind.group}/{name_of(group)}")
+            return () if self._quiet or self._pauses.waits(key) else (key,)
+
+        return keys
+
     def _keys_of_pod(self, pod: Document) -> Iterable[Key]:
         key = group_key(pod)
-        return (key,) if key and not self._quiet else ()
+        return (key,) if key and not self._quiet and not self._pauses.waits(key) else ()
 
     async def reconcile(self, key: Key) -> Plan:
         now = self.clock.now()
@@ -171,10 +178,6 @@ class PodGroupStatus:
 def group_key(pod: Document) -> Key | None:
     named = group_of(pod)
     return Key(namespace_of(pod), f"{named[0].group}/{named[1]}") if named else None
-
-
-def _keyed(kind: Kind) -> Callable[[Document], Iterable[Key]]:
-    return lambda group: (Key(namespace_of(group), f"{kind.group}/{name_of(group)}"),)
 
 
 def _same(kind: Kind, old: Document, new: Document) -> bool:
@@ -251,7 +254,8 @@ class QueueStatus:
         return (key_of(queue), *(Key("", name) for name in self._upwards(parent)))
 
     def _keys_of_group(self, group: Document) -> Iterable[Key]:
-        return [Key("", name) for name in self._upwards(dig(group, "spec", "queue", default=""))]
+        keys = (Key("", name) for name in self._upwards(dig(group, "spec", "queue", default="")))
+        return [key for key in keys if not self._pauses.waits(key)]
 
     async def reconcile(self, key: Key) -> Plan:
         now = self.clock.now()

@@ -332,13 +332,20 @@ def _list_walk(node: Node) -> Walk:
     check_type, checks = type_check(node), checks_of(node, walk_of)
     unique = None if go or node.list_type == "atomic" else _uniqueness(node)
     default = items.schema.get("default") if not go and not items.nullable else None
+    if go:
+        # Go reads null in a list as the zero of its items.
+        zeros = {"string": "", "boolean": False, "integer": 0, "int-or-string": "0"}
+        default = {} if items.shape == MAP else zeros.get(items.type)
 
     def visit(value: list[Any], path: Path, run: Run) -> list[Any]:
         out = value
         for index, item in enumerate(value):
             if type(item) is plain:
                 continue
-            new = default if item is None and default is not None else walk(item, (path, index), run)
+            if item is None and default is not None:
+                new = walk(default, (path, index), run) if go else default
+            else:
+                new = walk(item, (path, index), run)
             if new is not item:
                 out = list(value) if out is value else out
                 out[index] = new

@@ -145,6 +145,9 @@ class TrainJobController:
             (kinds.JOB_SET, job.name),
             (kinds.SECRET, job.name + mpi.SECRET_SUFFIX),
             (kinds.SECRET, job.name + flux.CURVE_SUFFIX),
+            (kinds.CONFIG_MAP, job.name + mpi.HOSTFILE_SUFFIX),
+            (kinds.CONFIG_MAP, job.name + flux.SCRIPTS_SUFFIX),
+            (kinds.CONFIG_MAP, job.name + progress.CONFIG_SUFFIX),
             (coscheduling.KIND, job.name),
             (volcano.KIND, job.name),
         )

@@ -72,8 +72,16 @@ def _objects(world: World, framework: Framework, now: datetime) -> Plan:
     if world.snapshot is None:
         documents = [runtime.snapshot(job, frozen), *documents]
     secrets = tuple(Create(kinds.SECRET, found) for found in documents if found["kind"] == "Secret")
-    rest = tuple(Apply(kind_of(found), found) for found in documents if found["kind"] != "Secret")
+    rest = tuple(Apply(kind_of(found), found) for found in documents if not _is_there(found, world))
     return Plan(apply=rest, create=secrets)
+
+
+def _is_there(document: Document, world: World) -> bool:
+    """Secrets are created, and a ConfigMap that says the same already need not be written again."""
+    if document["kind"] != "ConfigMap":
+        return bool(document["kind"] == "Secret")
+    found = world.facts.find(kinds.CONFIG_MAP, document["metadata"]["name"])
+    return found is not None and found.get("data") == document["data"] and is_controlled_by(found, world.job.document)
 
 
 def _refusal(world: World, framework: Framework, frozen: Document) -> str:
@@ -170,11 +178,6 @@ def _annotate(job: TrainJob, story: Document) -> Plan:
     if all(old.get(key) == value for key, value in words.items()):
         return NOTHING
     return Plan(patch=(Patch(kinds.TRAIN_JOB, job.key, {"metadata": {"annotations": words}}),))
-
-
-def is_ours(world: World) -> bool:
-    """Whether the JobSet of that name belongs to this job."""
-    return world.job_set is not None and is_controlled_by(world.job_set, world.job.document)
 
 
 def runtime_priorities(frozen: Document) -> list[str]:

@@ -171,21 +171,20 @@ class Endpoints:
             Watch(ENDPOINT_SLICE, _service_of_slice),
             Watch(ENDPOINTS),
         )
-        self._services: dict[Pair, dict[Key, Document]] = {}
-        self._pods: dict[Pair, dict[Key, Document]] = {}
+        self._services, self._pods = Shelf(_first_pair), Shelf(_pairs)
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         """Services by one pair of their selector, pods by every pair they wear: neither has to search the other."""
         if kind == SERVICE:
-            _refile(self._services, old, new, _first_pair)
+            self._services.file(old, new)
         elif kind == POD:
-            _refile(self._pods, old, new, _pairs)
+            self._pods.file(old, new)
 
     async def reconcile(self, key: Key) -> Plan:
         service = await self.reader.get(SERVICE, key)
         if service is None:
             return await self._orphan(key)
-        pods = [pod for pair in _first_pair(service) for _, pod in sorted(self._pods.get(pair, {}).items())]
+        pods = self._pods.under(_first_pair(service))
         slice_ = await self.reader.get(ENDPOINT_SLICE, Key(key.namespace, slice_name(service)))
         return decide(service, pods, (slice_, await self.reader.get(ENDPOINTS, key)))
 
@@ -196,8 +195,36 @@ class Endpoints:
         return Plan(delete=(Delete(ENDPOINTS, key),)) if managed else NOTHING
 
     def _services_of(self, pod: Document) -> Iterable[Key]:
-        near = (item for pair in _pairs(pod) for item in self._services.get(pair, {}).items())
-        return [key for key, service in near if selects(service, pod)]
+        return [key_of(service) for service in self._services.under(_pairs(pod)) if selects(service, pod)]
+
+
+class Shelf:
+    """Documents that can be found by pairs of labels; one that keeps its labels is only exchanged."""
+
+    def __init__(self, pairs: Callable[[Document], list[Pair]]) -> None:
+        self._pairs = pairs
+        self._documents: dict[Key, Document] = {}
+        self._keys: dict[Pair, set[Key]] = {}
+
+    def file(self, old: Document | None, new: Document | None) -> None:
+        before = set(self._pairs(old)) if old is not None else set()
+        after = set(self._pairs(new)) if new is not None else set()
+        key = key_of(new or old or {})
+        if new is not None:
+            self._documents[key] = new
+        else:
+            self._documents.pop(key, None)
+        for pair in before - after:
+            self._keys.get(pair, set()).discard(key)
+            if not self._keys.get(pair):
+                self._keys.pop(pair, None)
+        for pair in after - before:
+            self._keys.setdefault(pair, set()).add(key)
+
+    def under(self, pairs: Iterable[Pair]) -> list[Document]:
+        """The documents filed under any of these pairs, in order."""
+        keys = set().union(*(self._keys.get(pair, ()) for pair in pairs))
+        return [self._documents[key] for key in sorted(keys)]
 
 
 def _pairs(document: Document) -> list[Pair]:
@@ -209,22 +236,6 @@ def _first_pair(service: Document) -> list[Pair]:
     """The pair a service is filed under; any one of its selector will do."""
     selector = dig(service, "spec", "selector", default={})
     return [(namespace_of(service), *pair) for pair in sorted(selector.items())[:1]]
-
-
-def _refile(
-    file: dict[Pair, dict[Key, Document]],
-    old: Document | None,
-    new: Document | None,
-    pairs: Callable[[Document], list[Pair]],
-) -> None:
-    """Move a document to where it is now looked for."""
-    for pair in pairs(old) if old is not None else ():
-        kept = file.get(pair, {})
-        kept.pop(key_of(old or {}), None)
-        if not kept:
-            file.pop(pair, None)
-    for pair in pairs(new) if new is not None else ():
-        file.setdefault(pair, {})[key_of(new or {})] = new or {}
 
 
 def _service_of_slice(document: Document) -> Iterable[Key]:

@@ -115,13 +115,14 @@ class Namespaces:
 
     def __init__(self, reader: Reader, clock: Clock, live: Reader, kinds: Callable[[], Sequence[Kind]]) -> None:
         self.reader, self.clock, self.live, self.kinds = reader, clock, live, kinds
-        self._since: dict[str, datetime] = {}  # when a leaving namespace was first seen, by uid
+        self._since: dict[str, datetime] = {}  # when a leaving namespace was first seen
 
     async def reconcile(self, key: Key) -> Plan:
         namespace = await self.reader.get(NAMESPACE, key)
         if namespace is None or not is_leaving(namespace):
+            self._since.pop(key.name, None)
             return NOTHING
-        due = self._since.setdefault(uid_of(namespace), self.clock.now()) + COURTESY
+        due = self._since.setdefault(key.name, self.clock.now()) + COURTESY
         if self.clock.now() < due:
             return Plan(again=due)
         inside = Select(namespace=name_of(namespace))

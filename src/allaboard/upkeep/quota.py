@@ -150,7 +150,7 @@ class Quotas:
         keys.add(key_of(document)) if new is not None else keys.discard(key_of(document))
 
     def _quotas_of(self, document: Document) -> Iterable[Key]:
-        return sorted(self._quotas.get(namespace_of(document), ()))
+        return [key for key in sorted(self._quotas.get(namespace_of(document), ())) if not self._pauses.waits(key)]
 
     async def reconcile(self, key: Key) -> Plan:
         now = self.clock.now()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allaboard.scheduling.actions.solving import Offer, solve_each
+from allaboard.scheduling.solving import Offer, solve_each
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.scenario import Scenario
@@ -17,7 +17,7 @@ def consolidate(session: Session) -> None:
     if session.policy.consolidation_victims == 0:
         return
     gangs = (gang for gang in session.candidates() if gang.preemptible)
-    solve_each(session, gangs, lambda gang: _offer(session, gang) if _could_fit(session, gang) else None)
+    solve_each(session, gangs, lambda gang: offer(session, gang))
 
 
 def _could_fit(session: Session, gang: GangRow) -> bool:
@@ -30,7 +30,10 @@ def _could_fit(session: Session, gang: GangRow) -> bool:
     return memory == 0 or sum(nodes.gpus_at(row)[1] for row in range(len(nodes))) >= memory
 
 
-def _offer(session: Session, gang: GangRow) -> Offer:
+def offer(session: Session, gang: GangRow) -> Offer | None:
+    """Every other preemptible gang may be moved, if what is free in the whole cluster would do."""
+    if not _could_fit(session, gang):
+        return None
     leaves = sorted(session.standing().evictable)
     limit = max(session.policy.consolidation_victims, 0)
     return Offer(leaves, lambda victim: victim is not gang, lambda scenario: _all_placed(session, scenario), limit)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from allaboard.scheduling.actions.solving import Offer, solve_each
+from allaboard.scheduling.solving import Offer, solve_each
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.selection import to_place
 from allaboard.scheduling.session import Session
 
 
 def preempt(session: Session) -> None:
-    solve_each(session, session.candidates(), lambda gang: _offer(session, gang))
+    solve_each(session, session.candidates(), lambda gang: offer(session, gang))
 
 
-def _offer(session: Session, gang: GangRow) -> Offer | None:
+def offer(session: Session, gang: GangRow) -> Offer | None:
     wanted = to_place(session.state, gang, simulated=True)
     if session.quota_objection(gang, session.amounts(wanted)) is not None:
         return None

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from allaboard.scheduling.actions.solving import Offer, solve_each
+from allaboard.scheduling.solving import Offer, solve_each
 from allaboard.scheduling.fairness import Reclaimer, may_reclaim
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.session import Session
 
 
 def reclaim(session: Session) -> None:
-    solve_each(session, session.candidates(), lambda gang: _offer(session, gang))
+    solve_each(session, session.candidates(), lambda gang: offer(session, gang))
 
 
-def _offer(session: Session, gang: GangRow) -> Offer | None:
+def offer(session: Session, gang: GangRow) -> Offer | None:
     queues, wanted = session.state.queues, session.request(gang)
     if not may_reclaim(queues, gang, wanted):
         return None

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
+from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.scenario import Rule, Scenario, Solver
 from allaboard.scheduling.session import Session
@@ -28,7 +29,7 @@ def solve_each(session: Session, gangs: Iterable[GangRow], offer: Callable[[Gang
         found = offer(gang)
         if found is None:
             continue
-        solver = Solver(session, gang, _victims(session, gang, found), _rule(session, gang, found))
+        solver = solver_for(session, gang, found)
         statement = solver.solve()
         if statement is not None:
             touched = statement.touched()
@@ -39,14 +40,28 @@ def solve_each(session: Session, gangs: Iterable[GangRow], offer: Callable[[Gang
             session.give_up(gang)
 
 
+def solver_for(session: Session, gang: GangRow, offer: Offer) -> Solver:
+    return Solver(session, gang, _victims(session, gang, offer), _rule(session, gang, offer))
+
+
 def _victims(session: Session, gang: GangRow, offer: Offer) -> Callable[[], VictimOrder]:
     """Gangs that are willing and not protected by a minimum run time; elastic ones may always shrink to their minimum."""
 
+    exact = session.policy.exact
+
     def willing(victim: GangRow) -> bool:
-        return offer.willing(victim) and (session.protected_until(victim, gang) <= session.now or _is_elastic(victim))
+        if not offer.willing(victim) or not (exact or _is_settled(victim)):
+            return False
+        return session.protected_until(victim, gang) <= session.now or _is_elastic(victim)
 
     order = partial(VictimOrder, session.standing(), session.rule, offer.leaves, willing, session.gang_key)
     return lambda: order(limit=offer.limit)
+
+
+def _is_settled(gang: GangRow) -> bool:
+    """Whether this cycle has promised it nothing. KAI takes promises away again in the same cycle; we keep them, so that
+    nobody is evicted for a gang that is not placed in the end."""
+    return not any(leaf.count[Status.PIPELINED] for leaf in gang.leaves)
 
 
 def _is_elastic(gang: GangRow) -> bool:

@@ -1,0 +1,51 @@
+"""Rebuild and compare: whether a state kept by events equals one built from its own facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from allaboard.scheduling.state import State
+
+TOLERANCE = 1e-6
+
+
+def differences(state: State) -> list[str]:
+    """What a fresh build sees otherwise, as sentences; empty when the kept state is sound."""
+    return list(_differences(state, State.build(state.world())))
+
+
+def _differences(kept: State, fresh: State) -> Iterator[str]:
+    if kept.nodes.names != fresh.nodes.names:
+        yield f"nodes: kept {kept.nodes.names}, rebuilt {fresh.nodes.names}"
+        return
+    for name, column in fresh.resources.items():
+        for matrix in ("capacity", "idle", "releasing"):
+            ours, theirs = getattr(kept.nodes, matrix)[kept.resources[name]], getattr(fresh.nodes, matrix)[column]
+            for row in np.flatnonzero(np.abs(ours - theirs) > TOLERANCE):
+                yield f"node {kept.nodes.names[row]}: {matrix} {name} is {ours[row]:g}, rebuilt {theirs[row]:g}"
+    yield from _queue_differences(kept, fresh)
+    yield from _gang_differences(kept, fresh)
+
+
+def _queue_differences(kept: State, fresh: State) -> Iterator[str]:
+    if kept.queues.names != fresh.queues.names:
+        yield f"queues: kept {kept.queues.names}, rebuilt {fresh.queues.names}"
+        return
+    for field in ("allocated", "non_preemptible", "requested"):
+        for name, ours, theirs in zip(kept.queues.names, getattr(kept.queues, field), getattr(fresh.queues, field)):
+            if not np.allclose(ours, theirs, rtol=1e-9, atol=TOLERANCE):
+                yield f"queue {name}: {field} is {ours}, rebuilt {theirs}"
+
+
+def _gang_differences(kept: State, fresh: State) -> Iterator[str]:
+    for field in ("waiting", "incomplete"):
+        if set(getattr(kept, field)) != set(getattr(fresh, field)):
+            yield f"{field}: kept {sorted(getattr(kept, field))}, rebuilt {sorted(getattr(fresh, field))}"
+    for name, gang in fresh.gangs.items():
+        mine = kept.gangs.get(name)
+        ours = [(leaf.name, leaf.count, leaf.rows and [kept.name(row) for row in leaf.rows]) for leaf in mine.leaves] if mine else []
+        theirs = [(leaf.name, leaf.count, leaf.rows and [fresh.name(row) for row in leaf.rows]) for leaf in gang.leaves]
+        if ours != theirs:
+            yield f"gang {name}: kept {ours}, rebuilt {theirs}"
