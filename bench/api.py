@@ -16,7 +16,7 @@ from allaboard.cluster.sqlite import Sqlite
 from allaboard.kube.http import Address as Target
 from allaboard.kube.http import Transport
 from allaboard.kube.remote import RemoteClient
-from allaboard.main import Heart
+from allaboard.main.heart import Heart
 from allaboard.testing.plane import plane
 from bench.rows import Row
 

@@ -1,7 +1,8 @@
-"""The scheduler's numbers: the reference's own benchmark shapes, three recorded large inputs, and a world of 10,000 nodes.
+"""The scheduler's numbers: the reference's own benchmark shapes, three recorded large inputs, and a world of 10,000
+nodes.
 
-A figure covers building the state and the session and running the actions, cold, in CPU time; bars are the reference's figures
-(divided by 20 above one second) or those of the project.
+A figure covers building the state and the session and running the actions, cold, in CPU time; bars are the
+reference's figures (divided by 20 above one second) or those of the project.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from allaboard.scheduling.actions import ACTIONS
-from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.facts import (
     UNLIMITED,
     Constraint,
@@ -28,7 +28,7 @@ from allaboard.scheduling.facts import (
     Topology,
     World,
 )
-from allaboard.scheduling.policy import DEFAULT, KAI
+from allaboard.scheduling.policy import KAI
 from allaboard.scheduling.session import Session
 from allaboard.scheduling.state import State
 from bench.rows import Row
@@ -174,10 +174,12 @@ def measure_shapes(only: str = "") -> Iterator[Row]:
 
 
 def large_world(size: int = 10_000, running: int = 20_000, waiting: int = 2_000, queues: int = 1_000) -> World:
-    """Five pods per running gang, one to nine per waiting one, two levels of queues, racks of 32 nodes in blocks of 8 racks."""
+    """Five pods per running gang, one to nine per waiting one, two levels of queues, racks of 32 nodes in blocks of
+    8 racks."""
     whole = {"cpu": 64_000.0, "memory": 512e9, "gpu": 8.0, "pods": 110.0}
     machines = tuple(
-        Node(f"node-{i:05}", whole, {"block": f"block-{i // 256:03}", "rack": f"rack-{i // 32:04}"}) for i in range(size)
+        Node(f"node-{i:05}", whole, {"block": f"block-{i // 256:03}", "rack": f"rack-{i // 32:04}"})
+        for i in range(size)
     )
     parents = max(1, queues // 25)
     tree = [Queue(f"parent-{i}", gpu=Share(2.0 * size / parents * 4), created=i) for i in range(parents)]
@@ -186,7 +188,13 @@ def large_world(size: int = 10_000, running: int = 20_000, waiting: int = 2_000,
     ]
     kinds = [gpus(1), gpus(1), gpus(1), Demand({"cpu": 2000.0, "memory": 4e9}), Demand({"cpu": 500.0, "memory": 1e9})]
     gangs = [
-        gang(f"running-{i}", f"queue-{i * 7 % queues}", 10**6 - i, kinds[i % 5], [f"node-{(i * 5 + p) % size:05}" for p in range(5)])
+        gang(
+            f"running-{i}",
+            f"queue-{i * 7 % queues}",
+            10**6 - i,
+            kinds[i % 5],
+            [f"node-{(i * 5 + p) % size:05}" for p in range(5)],
+        )
         for i in range(running)
     ]
     wishes = [gpus(1), gpus(2), gpus(1), gpus(4), Demand({"cpu": 4000.0, "memory": 16e9})]

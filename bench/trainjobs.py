@@ -16,7 +16,7 @@ from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import POD, TRAIN_JOB
 from allaboard.cluster.sqlite import Sqlite
 from allaboard.kube.informer import Informer
-from allaboard.main import Heart
+from allaboard.main.heart import Heart
 from allaboard.testing.plane import add_nodes, plane
 from bench.rows import Row
 

@@ -59,7 +59,7 @@ def objections(text: str, path: Path) -> list[str]:
     tree, room, inside = ast.parse(text), room_of(path), str(path.relative_to(PACKAGE))
     found = list(_naming(path)) + list(_sizes(tree, text))
     names = [name for node in ast.walk(tree) for name in imported(node)]
-    rooms = {name.split(".")[1] for name in names if name.startswith("allaboard.")}
+    rooms = {name.split(".")[1] for name in names if name.startswith("allaboard.")} - {"__version__"}
     if room in MAY_IMPORT and not rooms <= MAY_IMPORT[room] | {room}:
         found.append(f"{room} may not import {', '.join(sorted(rooms - MAY_IMPORT[room] - {room}))}")
     if inside not in LAZY and any(_hidden(tree)):

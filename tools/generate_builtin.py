@@ -100,7 +100,8 @@ def main() -> None:
     schemas = load_schemas(api / "openapi-spec" / "v3")
     resources = load_resources(api / "discovery")
     types = reachable(schemas, roots(schemas, resources))
-    mark_omitted(types, [folders[module] for module in list(MODULES)[1:]])
+    members = read_members([folders[module] for module in list(MODULES)[1:]])
+    mark_omitted(types, members)
     for stale in TARGET.glob("*.json"):
         stale.unlink()
     write_types(types)
@@ -193,15 +194,23 @@ def references(schema: Any) -> list[str]:
 
 
 STRUCT = re.compile(r"^type (\w+) struct \{")
-MEMBER = re.compile(r'^\s+(?:(\w+)\s+)?(\S+)\s+`json:"([^",]*)([^"]*)"')
+MEMBER = re.compile(r'^\s+(?:\w+\s+)?(\S+)\s+`json:"([^",]*)([^"]*)"')
 
 
-def mark_omitted(types: dict[str, Json], folders: list[Path]) -> None:
+# Of a struct's field: its Go type and the options of its JSON tag.
+Member = tuple[str, str]
+Members = dict[str, dict[str, Member]]
+
+
+def read_members(folders: list[Path]) -> Members:
+    return {name: member for folder in folders for name, member in read_structs(folder).items()}
+
+
+def mark_omitted(types: dict[str, Json], members: Members) -> None:
     """`x-omit-empty` on fields that Go leaves out when empty ("", 0, false, no items); a pointer's zero is kept.
 
     A null default on what Go prints as null when absent: times, and lists and maps that are never left out.
     """
-    members = {name: member for folder in folders for name, member in read_structs(folder).items()}
     for name, schema in types.items():
         for field, (kind, options) in inlined(name, members).items():
             target = schema.get("properties", {}).get(field)
@@ -225,30 +234,30 @@ def is_scalar(schema: Json) -> bool:
     return "properties" not in schema
 
 
-def read_structs(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
-    """Type -> JSON field -> (Go type, tag options), of every versioned package."""
-    found: dict[str, dict[str, tuple[str, str]]] = {}
+def read_structs(folder: Path) -> Members:
+    """Type -> JSON field -> member, of every versioned package."""
+    found: Members = {}
     for path in sorted(folder.rglob("types*.go")):
         package = path.parent.relative_to(folder).as_posix().replace("/", ".")
         here = short(f"io.k8s.{folder.name.partition('@')[0]}.{package}.x").removesuffix(".x")
-        fields: dict[str, tuple[str, str]] = {}
+        fields: dict[str, Member] = {}
         for line in path.read_text().splitlines():
             if opened := STRUCT.match(line):
                 fields = found.setdefault(f"{here}.{opened.group(1)}", {})
             elif member := MEMBER.match(line):
-                _, kind, name, options = member.groups()
+                kind, name, options = member.groups()
                 fields[name or f"inline:{kind}"] = (kind, options)
     return found
 
 
-def inlined(name: str, members: dict[str, dict[str, tuple[str, str]]]) -> dict[str, tuple[str, str]]:
-    """The fields of a struct with those of the structs it embeds."""
-    found: dict[str, tuple[str, str]] = {}
-    for field, (kind, options) in members.get(name, {}).items():
+def inlined(name: str, members: Members) -> dict[str, Member]:
+    """The fields of a struct with those of the structs it embeds, in their order."""
+    found: dict[str, Member] = {}
+    for field, member in members.get(name, {}).items():
         if field.startswith("inline:"):
-            found |= inlined(f"{name.rpartition('.')[0]}.{kind}", members)
+            found |= inlined(f"{name.rpartition('.')[0]}.{member[0]}", members)
         else:
-            found[field] = (kind, options)
+            found[field] = member
     return found
 
 

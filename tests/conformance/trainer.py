@@ -6,13 +6,10 @@ import gzip
 import json
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-
-from tests.conformance import trainer_functions, trainer_upstream
-from tests.conformance.results import Result
-from tests.conformance.trainer_compare import differences, lookup, normal, objects, rows, with_expectations
 
 from allaboard.api import crds, kinds
 from allaboard.api.documents import Document, Key
@@ -20,11 +17,15 @@ from allaboard.api.errors import AboardError
 from allaboard.api.kinds import kind_of
 from allaboard.api.meta import key_of, labels_of, stamp
 from allaboard.cluster.rules import from_crd
+from allaboard.jobs.admission import JobSetRules, defaulted
 from allaboard.schema.structure import Structure
 from allaboard.training import admission, lifecycle, runtime, status
 from allaboard.training.facts import Facts, Settings, known
 from allaboard.training.framework import OURS
 from allaboard.training.job import TrainJob
+from tests.conformance import trainer_functions, trainer_upstream
+from tests.conformance.results import Result
+from tests.conformance.trainer_compare import differences, lookup, normal, objects, rows, with_expectations
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ENTROPY = bytes(range(1, 73))
@@ -219,8 +220,27 @@ def compare(want: Any, ours: Any, expectations: Any) -> Iterator[str]:
             yield from differences(normal(want[member]), normal(ours.get(member)), member)
     if "objects" in want:
         yield from _objects(want["objects"], ours.get("objects"), expectations)
+    yield from _taken(ours.get("objects"))
     if "reconcile" in want:
         yield from _passes(want["reconcile"]["passes"], ours["reconcile"]["passes"])
+
+
+def _taken(made: Any) -> Iterator[str]:
+    """Whatever was recorded of theirs: a JobSet of ours is one that schema and hooks of JobSet take."""
+    for document in made if isinstance(made, list) else []:
+        if document["kind"] == "JobSet":
+            full = structure(kinds.JOB_SET).default(document)
+            refused = JobSetRules().validate(Creation(defaulted(full)), Cluster([])).refusal
+            for cause in [*structure(kinds.JOB_SET).validate(full), *(refused.causes if refused else ())]:
+                yield f"jobSetAdmission: {cause.field}: {cause.message}"
+
+
+@dataclass(frozen=True)
+class Creation:
+    """A request to create a document, as hooks see it."""
+
+    new: Document
+    old: None = None
 
 
 def _typed(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from allaboard.scheduling.facts import PodSet, Queue, Share, SubGroup
 from tests.scheduling.worlds import decide, gang, told, world
 
@@ -44,9 +45,7 @@ def test_a_queue_at_its_limit_waits_and_says_so():
     decisions = decide(facts)
     assert told(decisions) == "x->a x->a"
     assert decisions.reasons["y"].code == "OverLimit"
-    assert decisions.reasons["y"].message == (
-        'needs 1 gpu, but queue "q" may use 0 more: it holds 2 of its limit 2'
-    )
+    assert decisions.reasons["y"].message == ('needs 1 gpu, but queue "q" may use 0 more: it holds 2 of its limit 2')
 
 
 def test_the_poorer_queue_is_served_first():

@@ -6,19 +6,23 @@ import math
 
 import numpy as np
 import pytest
-from allaboard.scheduling.fairshare import Siblings, divide
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-#                                       total  priority         quota        limit           weight       request      usage            want
+from allaboard.scheduling.fairshare import Siblings, divide
+
 EXAMPLES = {
-    "surplus goes by weight":          (10,   (100, 100, 100), (4, 2, 0),   (-1, 3, -1),    (1, 1, 2),   (6, 5, 9),   (0, 0, 0),       (5, 3, 2)),
-    "a higher priority is served first": (10, (100, 100, 200), (4, 2, 0),   (-1, 3, -1),    (1, 1, 2),   (6, 5, 9),   (0, 0, 0),       (4, 2, 4)),
-    "history weighs":                  (10,   (100, 100, 100), (4, 2, 0),   (-1, 3, -1),    (1, 1, 2),   (6, 5, 9),   (0.5, 0, 0.1),   (4, 3, 3)),
-    "nobody gets more than they ask":  (10,   (100, 100),      (5, 5),      (-1, -1),       (1, 1),      (1, 9),      (0, 0),          (1, 9)),
-    "no weight, no surplus":           (10,   (100, 100),      (2, 0),      (-1, -1),       (0, 1),      (9, 3),      (0, 0),          (2, 3)),
-    "quotas may exceed the cluster":   (4,    (100, 100),      (4, 4),      (-1, -1),       (1, 1),      (4, 4),      (0, 0),          (4, 4)),
-    "a limit of zero is nothing":      (4,    (100,),          (2,),        (0,),           (1,),        (4,),        (0,),            (0,)),
+    # total; then per queue: priority, quota, limit, weight, request, usage; then the shares
+    "surplus goes by weight":
+        (10, (100, 100, 100), (4, 2, 0), (-1, 3, -1), (1, 1, 2), (6, 5, 9), (0, 0, 0), (5, 3, 2)),
+    "a higher priority is served first":
+        (10, (100, 100, 200), (4, 2, 0), (-1, 3, -1), (1, 1, 2), (6, 5, 9), (0, 0, 0), (4, 2, 4)),
+    "history weighs":
+        (10, (100, 100, 100), (4, 2, 0), (-1, 3, -1), (1, 1, 2), (6, 5, 9), (0.5, 0, 0.1), (4, 3, 3)),
+    "nobody gets more than they ask": (10, (100, 100), (5, 5), (-1, -1), (1, 1), (1, 9), (0, 0), (1, 9)),
+    "no weight, no surplus": (10, (100, 100), (2, 0), (-1, -1), (0, 1), (9, 3), (0, 0), (2, 3)),
+    "quotas may exceed the cluster": (4, (100, 100), (4, 4), (-1, -1), (1, 1), (4, 4), (0, 0), (4, 4)),
+    "a limit of zero is nothing": (4, (100,), (2,), (0,), (1,), (4,), (0,), (0,)),
 }  # fmt: skip
 
 
@@ -73,7 +77,8 @@ def plain(total, rows, k):
 amounts = st.integers(0, 20)
 queue_rows = st.lists(
     st.tuples(
-        st.sampled_from([100, 200]), st.one_of(st.just(-1), amounts), st.one_of(st.just(-1), amounts), st.integers(0, 3),
+        st.sampled_from([100, 200]), st.one_of(st.just(-1), amounts), st.one_of(st.just(-1), amounts),
+        st.integers(0, 3),
         amounts, st.sampled_from([0.0, 0.25]),
     ),
     min_size=1, max_size=6,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from allaboard.scheduling.classes import GPU
 from allaboard.scheduling.facts import Gang, PodSet, Status, SubGroup, Task, World
 from allaboard.scheduling.ladder import Ladder
 from allaboard.scheduling.placement import Board, fill
 from allaboard.scheduling.state import State
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.scheduling.worlds import node, wish
 
 # Per node: GPUs, GPUs taken, GPUs being released, CPUs.
@@ -22,7 +23,11 @@ machines = st.lists(
 def state_of(rows):
     nodes, tasks = [], []
     for i, (gpus, taken, leaving, cpus) in enumerate(rows):
-        nodes.append(node(f"n{i}", float(gpus)).__class__(f"n{i}", {"cpu": cpus * 1000.0, "memory": 1e12, "gpu": gpus, "pods": 9}))
+        nodes.append(
+            node(f"n{i}", float(gpus)).__class__(
+                f"n{i}", {"cpu": cpus * 1000.0, "memory": 1e12, "gpu": gpus, "pods": 9}
+            )
+        )
         parts = ((min(taken, gpus), Status.RUNNING), (min(leaving, max(gpus - taken, 0)), Status.RELEASING))
         tasks += [Task(f"t{i}{s}", wish(float(g), cpu=0.0), s, f"n{i}") for g, s in parts if g]
     gang = Gang("g", "q", tuple(tasks), SubGroup(pod_sets=(PodSet(minimum=1),)))

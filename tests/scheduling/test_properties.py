@@ -1,4 +1,5 @@
-"""What must hold for any cluster, with our own policy. The quick suite takes a few hundred examples, `FUZZ=n` as many as wanted."""
+"""What must hold for any cluster, with our own policy. The quick suite takes a few hundred examples, `FUZZ=n` as
+many as wanted."""
 
 from __future__ import annotations
 
@@ -6,13 +7,14 @@ import os
 import random
 from dataclasses import replace
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.facts import Gang, PodSet, Queue, Share, Status, SubGroup, Task, World
 from allaboard.scheduling.policy import DEFAULT
 from allaboard.scheduling.replay import in_order, told
 from allaboard.scheduling.state import State
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from tests.scheduling.worlds import NOW, carried_out, clusters, node, wish
 
 EXAMPLES = int(os.environ.get("FUZZ", "120"))
@@ -55,7 +57,10 @@ def test_nobody_is_evicted_for_nothing(facts):
 def test_the_order_of_the_input_never_matters(facts, chance):
     decisions = cycle(State.build(facts), DEFAULT, NOW)
     shuffled = replace(
-        facts, nodes=_shuffled(facts.nodes, chance), queues=_shuffled(facts.queues, chance), gangs=_shuffled(facts.gangs, chance)
+        facts,
+        nodes=_shuffled(facts.nodes, chance),
+        queues=_shuffled(facts.queues, chance),
+        gangs=_shuffled(facts.gangs, chance),
     )
     again = cycle(State.build(shuffled), DEFAULT, NOW)
     assert _sorted(told(again)) == _sorted(told(decisions))
@@ -90,7 +95,9 @@ def singles(draw: st.DrawFn) -> World:
     room = [f"n{i}" for i, size in enumerate(sizes) for _ in range(size)]
     count = draw(st.integers(2, 3))
     queues = tuple(
-        Queue(f"q{i}", created=float(i), gpu=Share(float(draw(st.integers(0, 4))), weight=float(draw(st.integers(0, 2)))))
+        Queue(
+            f"q{i}", created=float(i), gpu=Share(float(draw(st.integers(0, 4))), weight=float(draw(st.integers(0, 2))))
+        )
         for i in range(count)
     )
     gangs = []

@@ -241,3 +241,29 @@ def test_the_state_is_what_a_fresh_start_would_make(history):
     fresh.flush(NOW)
     assert told(snapshot) == told(fresh)
     assert (snapshot.state.nodes.idle == fresh.state.nodes.idle).all()
+
+
+# --- what people write by hand ---
+
+words = st.sampled_from(["", "-1", "--1", "0.5", "nan", "1e999", "²", "a" * 300, "2026-13-45T99:99:99Z", "1h", "-1h"])
+KEYS = (
+    labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES, labels.LAST_START, labels.STALE_SINCE,
+    "kai.scheduler/task-priority", "nvidia.com/gpu.memory", labels.SUB_GROUP, "aboard.dev/max-runtime",
+)  # fmt: skip
+scribbles = st.dictionaries(st.sampled_from(KEYS), words, max_size=4)
+odd_roles = st.lists(
+    st.fixed_dictionaries({"name": st.sampled_from("ab")}, optional={"parent": st.sampled_from("abz")}), max_size=3
+)
+
+
+@given(scribbles, scribbles, odd_roles, words)
+def test_nothing_people_write_stops_a_cycle(worn, said, roles, grace):
+    group = pod_group("pg-x", 1, roles=roles, stalenessGracePeriod=grace)
+    group["metadata"] |= {"labels": worn, "annotations": said}
+    member = pod("a", worn=worn, said={**said, **IN_GROUP}, cpu="1")
+    other = pod("z", cpu="1")
+    snapshot = heard(
+        (kinds.NODE, node("n", worn=worn)), (kinds.POD_GROUP, group), (kinds.POD, member), (kinds.POD, other)
+    )
+    decisions = cycle(snapshot.state, DEFAULT, NOW)
+    assert "default/z" in {bind.task for bind in decisions.binds}, "the others go on"

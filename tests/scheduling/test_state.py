@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.facts import Claim, Node, Queue, Share, Status, Task, Topology
 from allaboard.scheduling.policy import DEFAULT
 from allaboard.scheduling.selfcheck import differences
 from allaboard.scheduling.state import State
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from tests.scheduling.worlds import NOW, clusters, gang, node, wish, world
 
 EVENTS = (

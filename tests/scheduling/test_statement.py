@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from allaboard.scheduling.boarding import Boarding
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import IS_ACTIVE
 from allaboard.scheduling.selection import to_place
-from allaboard.scheduling.statement import Committed, Statement
 from allaboard.scheduling.state import State
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from allaboard.scheduling.statement import Committed, Statement
 from tests.scheduling.worlds import clusters, gang, session_of, world
 
 
 def trace(state: State) -> object:
     """Everything a cycle may change, as a value."""
     return (
-        state.nodes.idle.round(6).tolist(), state.nodes.releasing.round(6).tolist(), state.nodes.whole_gpus_used.tolist(),
+        state.nodes.idle.round(6).tolist(), state.nodes.releasing.round(6).tolist(),
+        state.nodes.whole_gpus_used.tolist(),
         [[round(x, 6) for x in row] for row in state.queues.allocated],
         [[round(x, 6) for x in row] for row in state.queues.non_preemptible],
         list(state.status), list(state.node), list(state.groups), list(state.virtual), dict(state.ghosts),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from hypothesis import strategies as st
+
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.decisions import Decisions
 from allaboard.scheduling.facts import (
@@ -23,7 +25,6 @@ from allaboard.scheduling.facts import (
 from allaboard.scheduling.policy import DEFAULT, Policy
 from allaboard.scheduling.session import Session
 from allaboard.scheduling.state import State
-from hypothesis import strategies as st
 
 NOW = 1_000_000.0
 ROOM = {"cpu": 64_000.0, "memory": 256e9, "pods": 110.0}
@@ -37,11 +38,15 @@ def node(name: str, gpus: float = 8.0, **more: object) -> Node:
     return Node(name, {**ROOM, "gpu": gpus}, **more)  # type: ignore[arg-type]
 
 
-def gang(name: str, count: int = 1, gpus: float = 1.0, *, at: str = "", least: int | None = None, **more: object) -> Gang:
+def gang(
+    name: str, count: int = 1, gpus: float = 1.0, *, at: str = "", least: int | None = None, **more: object
+) -> Gang:
     """Equal pods in one set; `at` names the node of each running pod, blank-separated."""
     places = at.split()
     tasks = tuple(
-        Task(f"{name}-{i}", wish(gpus), Status.RUNNING if i < len(places) else Status.PENDING, (places + [""] * count)[i])
+        Task(
+            f"{name}-{i}", wish(gpus), Status.RUNNING if i < len(places) else Status.PENDING, (places + [""] * count)[i]
+        )
         for i in range(count)
     )
     tree = SubGroup(pod_sets=(PodSet(minimum=count if least is None else least),))
@@ -151,7 +156,10 @@ def _gang(draw: st.DrawFn, number: int, leaves: list[str], free: list[float], to
     priority = draw(st.sampled_from([50, 50, 75, 100]))
     level = draw(st.sampled_from(["", "", "", "block", "rack"])) if topology else ""
     tree = SubGroup(
-        pod_sets=(PodSet(minimum=least),), constraint=Constraint("topo", level, draw(st.sampled_from(["", level]))) if level else None
+        pod_sets=(PodSet(minimum=least),),
+        constraint=Constraint("topo", level, draw(st.sampled_from(["", level]))) if level else None,
     )
     queue = draw(st.sampled_from(leaves))
-    return Gang(f"g{number}", queue, tuple(tasks), tree, priority, priority < 100, float(number), NOW - 60 if running else None)
+    return Gang(
+        f"g{number}", queue, tuple(tasks), tree, priority, priority < 100, float(number), NOW - 60 if running else None
+    )

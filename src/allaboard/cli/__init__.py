@@ -36,6 +36,8 @@ COMMANDS = {
     "suspend": "take a job off its nodes, to be resumed later",
     "resume": "let a suspended job go on",
     "delete": "remove objects, their children and their processes",
+    "render": "the final objects of a TrainJob, and who set every field",
+    "lint": "what would go wrong with files, without sending them",
     "serve": "run a plane in the foreground",
     "version": "which version this is",
 }

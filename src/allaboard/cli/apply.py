@@ -56,7 +56,7 @@ def explained(error: ApiError, manifest: Manifest) -> ApiError:
     unknown = UNKNOWN.findall(error.message)
     if unknown:
         unknown = [strict or undeclared for strict, undeclared in unknown]
-        nearest = load("allaboard.main").nearest_field  # the schemas of every kind: only when something is misspelt
+        nearest = load("allaboard.main.offline").nearest_field
         lines = [f'{manifest.where(f)}: unknown field "{f}"{nearest(manifest.document, f)}' for f in unknown]
         return Invalid("\n       ".join(lines))
     if isinstance(error, Conflict):

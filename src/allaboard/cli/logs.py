@@ -26,12 +26,12 @@ from allaboard.sdk.reading import read_job
 @click.option("--timestamps", is_flag=True, help="When each line was printed.")
 @click.option("--previous", is_flag=True, help="Of the container before the last restart.")
 @click.pass_context
-def command(
-    ctx: click.Context, name: str, follow: bool, which: str, tail: int | None, timestamps: bool, previous: bool
-) -> None:
-    options = {"tailLines": str(tail)} if tail is not None else {}
-    options |= {"timestamps": "true"} if timestamps else {}
-    options |= {"previous": "true"} if previous else {}
+def command(ctx: click.Context, /, name: str, which: str, **asked: object) -> None:
+    follow = bool(asked["follow"])
+    words = {"tail": "tailLines", "timestamps": "timestamps", "previous": "previous"}  # ours, and the API's
+    options = {
+        words[word]: str(value).lower() for word, value in asked.items() if word in words and value not in (None, False)
+    }
 
     async def work(open_session: Session) -> None:
         if name.startswith(("pod/", "pods/")):

@@ -12,4 +12,4 @@ from allaboard.cli import load
 @click.command("node", hidden=True, help="Run the pods bound to nodes of this machine.")
 @click.option("--settings", required=True, help="A JSON file with the agent's settings, written by `serve`.")
 def command(settings: str) -> None:
-    load("allaboard.main").run_node(Path(settings))
+    load("allaboard.main.agent").run_node(Path(settings))

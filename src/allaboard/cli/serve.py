@@ -46,5 +46,5 @@ def plane_options(command: Command) -> Command:
 @click.option("--verbose", is_flag=True, help="Say what every controller does.")
 def command(**options: object) -> None:
     home = str(options.pop("home"))
-    main = load("allaboard.main")  # every room: only when a plane is really started
-    main.run_plane(main.Settings.read(Home(Path(home)) if home else Home.default(), options))
+    main = load("allaboard.main.plane")  # every room: only when a plane is really started
+    main.run_plane(main.read_settings(Home(Path(home)) if home else Home.default(), options))

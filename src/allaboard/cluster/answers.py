@@ -86,7 +86,7 @@ def _noted(form: Form, data: bytes, code: int) -> Answer:
     if form.media == YAML:
         text = yaml.dump(decode(data), Dumper=yaml.CSafeDumper, sort_keys=True, allow_unicode=True)
         return Answer(code, text.encode(), YAML)
-    return Answer(code, data)
+    return Answer(code, data + b"\n")
 
 
 class Shaper:
@@ -161,9 +161,16 @@ class Shaper:
         if self.rules.custom:
             bodies = b",".join([item.data for item in items])
         else:
-            cut = len(prefix_of(self.rules)) - 1
-            bodies = b",".join([b"{" + item.data[cut + 1 :] for item in items])
+            prefix = prefix_of(self.rules)
+            bodies = b",".join([_untyped(item.data, prefix) for item in items])
         return b'%s,"items":[%s]}' % (encode(head)[:-1], bodies)
+
+
+def _untyped(data: bytes, prefix: bytes) -> bytes:
+    """An object without its kind and version."""
+    if data.startswith(prefix):
+        return b"{" + data[len(prefix) :]
+    return encode({name: value for name, value in decode(data).items() if name not in ("kind", "apiVersion")})
 
 
 def refused(error: ApiError, form: Form | None = None) -> Answer:

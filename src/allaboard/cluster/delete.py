@@ -18,7 +18,7 @@ from allaboard.cluster.registry import table_of
 from allaboard.cluster.rules import Rules, at_once
 from allaboard.cluster.store import Happening, Item, encode
 from allaboard.cluster.update import held
-from allaboard.cluster.versions import served
+from allaboard.cluster.versions import served, stored
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 
@@ -93,10 +93,10 @@ def steps(cluster: Cluster, place: Place, before: Item, wish: Wish, ask: Ask) ->
     if ask.dry_run:
         return _rehearsed(marked, before, gone=not stays and not waits, table=table)
     if stays or waits:
-        return (cluster.store.put(table, marked, before),) if marked != old else ()
+        return (cluster.store.put(table, stored(rules, marked), before),) if marked != old else ()
     if graceful(rules) and not is_leaving(old):
         # Upstream: a graceful kind is always marked first, also when nothing is left to wait for.
-        first = cluster.store.put(table, marked, before)
+        first = cluster.store.put(table, stored(rules, marked), before)
         return first, cluster.store.remove(table, first.item)
     return (cluster.store.remove(table, before),)
 

@@ -146,8 +146,7 @@ class Store:
         """A change that writes this document over `before`, at a new revision; it still has to be committed."""
         self.revision += 1
         metadata = {**document["metadata"], "resourceVersion": str(self.revision)}
-        stamped = {"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": metadata}
-        stamped.update((name, value) for name, value in document.items() if name not in stamped)
+        stamped = {**document, "metadata": metadata}
         key = Key(metadata.get("namespace", ""), metadata["name"])
         item = Item(key, self.revision, encode(stamped), stamped)
         self._remember(item)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Key
-from allaboard.api.errors import BadRequest, Internal
+from allaboard.api.errors import BadRequest
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Place
 from allaboard.cluster.plane import Cluster
@@ -97,7 +97,7 @@ def node_of(cluster: Cluster, pod: Document) -> Document:
     name = pod["spec"]["nodeName"]
     item = cluster.store.table(kinds.NODE.resource).get(Key("", name))
     if item is None:
-        raise Internal(f'Internal error occurred: nodes "{name}" not found')
+        raise refusals.not_found(kinds.POD, name)  # Upstream speaks of a pod here
     return cluster.store.document(item)
 
 

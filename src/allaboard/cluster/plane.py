@@ -17,6 +17,7 @@ from allaboard.cluster.ownership import track
 from allaboard.cluster.registry import Registry, table_of
 from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import Happening, Item
+from allaboard.cluster.versions import stored
 from allaboard.cluster.world import World
 
 DEFINITIONS = kinds.CRD.resource
@@ -94,4 +95,4 @@ class Cluster:
             return
         place = Place(self.registry.of(kinds.CRD), item.key, "status")
         tracked = track(place, settled, document, Ask(manager=definitions.MANAGER), now)
-        self.store.commit(self.store.put(DEFINITIONS, tracked, item))
+        self.store.commit(self.store.put(DEFINITIONS, stored(place.rules, tracked), item))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from allaboard.api.documents import Document
 from allaboard.cluster.memory import Store
 from allaboard.cluster.rules import Rules
@@ -21,6 +23,18 @@ _EVENT_FIELDS = {
 }
 _CORE_FIELDS = {core: new for new, core in _EVENT_FIELDS.items()}
 _NEW_EVENTS = "events.k8s.io"
+_METADATA = ("name", "generateName", "namespace", "uid")
+_LATER = (
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
 _CORE_EVENT = Structure({"$ref": builtin.type_of("v1", "Event")})
 
 
@@ -45,16 +59,32 @@ def shown(rules: Rules, document: Document) -> Document:
 
 
 def stored(rules: Rules, document: Document) -> Document:
-    """A document as it is stored."""
+    """A document as it is stored, its first fields in the order a Kubernetes server prints them."""
     if rules.kind.group == _NEW_EVENTS:
-        return _CORE_EVENT.default({**_renamed(document, _EVENT_FIELDS), "apiVersion": "v1"})
-    return document
+        document = _CORE_EVENT.default({**_renamed(document, _EVENT_FIELDS), "apiVersion": "v1"})
+    version, kind, given = document["apiVersion"], document["kind"], document["metadata"]
+    metadata = {name: given[name] for name in _METADATA if name in given}
+    metadata["resourceVersion"] = ""  # its place; the store knows its value
+    metadata |= {name: given[name] for name in _LATER if name in given}
+    if rules.custom:
+        ordered = {"apiVersion": version, "kind": kind, "metadata": metadata}
+    else:
+        ordered = {"kind": kind, "apiVersion": version, "metadata": metadata}
+    ordered.update((name, value) for name, value in document.items() if name not in ordered)
+    return ordered
 
 
 def _renamed(document: Document, names: dict[str, str]) -> Document:
     return {names.get(name, name): value for name, value in document.items()}
 
 
+@lru_cache(maxsize=1024)
 def prefix_of(rules: Rules) -> bytes:
     """How the bytes of every item of this kind and version begin."""
-    return b'{"apiVersion":"%s","kind":"%s",' % (rules.kind.api_version.encode(), rules.kind.kind.encode())
+    version, kind = rules.kind.api_version, rules.kind.kind
+    text = (
+        f'{{"apiVersion":"{version}","kind":"{kind}",'
+        if rules.custom
+        else f'{{"kind":"{kind}","apiVersion":"{version}",'
+    )
+    return text.encode()

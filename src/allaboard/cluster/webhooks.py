@@ -15,7 +15,7 @@ import msgspec
 
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Key
-from allaboard.api.errors import ApiError, BadRequest, Internal, from_status
+from allaboard.api.errors import ApiError, Internal, from_status
 from allaboard.api.kinds import Kind
 from allaboard.api.selectors import from_document
 from allaboard.cluster.admission import Request, View
@@ -84,8 +84,6 @@ class Webhooks:
     async def _ask(self, hook: Document, request: Request) -> Document:
         """The response of a webhook that allows; raises where it does not, or cannot be reached and must."""
         name = hook["name"]
-        if request.dry_run and hook.get("sideEffects") not in ("None", "NoneOnDryRun"):
-            raise BadRequest(f'admission webhook "{name}" does not support dry run')
         review = review_of(request, self.world.uid())
         try:
             answer = await self._call(hook, review)

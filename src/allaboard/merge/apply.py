@@ -315,15 +315,23 @@ def _blank(node: Node) -> Document:
 
 def ignoring_times(old: Document, new: Document) -> Document:
     """The old document where a write changed nothing but the times of managedFields: such a write is none."""
-    before, after = (_timeless(document) for document in (old, new))
-    return old if before == after else new
+    if old.keys() != new.keys() or any(old[part] != new[part] for part in old if part != "metadata"):
+        return new
+    before, after = old.get("metadata") or {}, new.get("metadata") or {}
+    same = {key: value for key, value in before.items() if key not in _MOVING} == {
+        key: value for key, value in after.items() if key not in _MOVING
+    }
+    return old if same and _timeless(before) == _timeless(after) else new
 
 
-def _timeless(document: Document) -> Document:
-    metadata = document.get("metadata") or {}
-    entries = [{key: value for key, value in e.items() if key != "time"} for e in metadata.get("managedFields") or ()]
-    kept = {key: value for key, value in metadata.items() if key != "resourceVersion"}
-    return {**document, "metadata": {**kept, "managedFields": sorted(entries, key=repr)}}
+_MOVING = frozenset({"managedFields", "resourceVersion"})
+
+
+def _timeless(metadata: Document) -> Any:
+    """The entries without their times and without an order."""
+    entries = metadata.get("managedFields") or []
+    names = ("manager", "operation", "apiVersion", "subresource")
+    return {tuple(entry.get(name) for name in names): entry.get("fieldsV1") for entry in entries}
 
 
 __all__ = ["LAST_APPLIED", "SPEC", "SPEC_AND_METADATA", "STATUS", "Actor", "apply", "blank", "ignoring_times", "track"]

@@ -16,6 +16,7 @@ from allaboard.schema.nodes import ANY, DEDUCED, LIST, MAP, Node, is_closed
 
 _MOST_STEPS = 4096
 _SAFE = frozenset({str, int})
+_MARKS = frozenset({str, tuple})
 _MAPS = frozenset({MAP, ANY})
 _LEAVES: dict[str, type] = {"string": str, "boolean": bool, "integer": int, "number": int}
 _ACCEPTED: dict[str, frozenset[type]] = {
@@ -38,6 +39,9 @@ class Comparison(NamedTuple):
     added: Fields
 
 
+_NESTED = (dict, list)
+
+
 def is_same(left: Any, right: Any) -> bool:
     """Equality as JSON means it: 1 and 1.0 are one number, true is no number."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
@@ -54,16 +58,16 @@ def _granular(node: Node, value: Any) -> str:
 
 def step_of(node: Node, item: Any) -> str:
     """How an item of an associative list is named in a path."""
-    if node.merging is None:
-        node.merging = {}
-    mark = _mark(node, item)
-    known = node.merging.get(mark) if mark is not None else None
+    steps = node.merging
+    if steps is None:
+        steps = node.merging = {}
+    mark = item.get(node.keys[0]) if type(item) is dict and len(node.keys) == 1 else _mark(node, item)
+    known: str | None = steps.get(mark) if type(mark) in _MARKS else None
     if known is None:
         known = _spelled_step(node, item)
-        if mark is not None and len(node.merging) < _MOST_STEPS:
-            node.merging[mark] = known
-    found: str = known
-    return found
+        if type(mark) in _MARKS and len(steps) < _MOST_STEPS:
+            steps[mark] = known
+    return known
 
 
 def _mark(node: Node, item: Any) -> Any:
@@ -72,9 +76,6 @@ def _mark(node: Node, item: Any) -> Any:
         return item
     if type(item) is not dict:
         return None
-    if len(node.keys) == 1:
-        value = item.get(node.keys[0])
-        return value if type(value) is str else None
     marks = tuple(map(item.get, node.keys))
     return marks if all(type(mark) in _SAFE for mark in marks) else None
 
@@ -168,7 +169,10 @@ def _held_map(value: dict[str, Any], node: Node, strict: bool) -> Fields | None:
         if type(item) is plain or (item is None and child is not _NOWHERE):
             out[step] = LEAF
             continue
-        held = _held(item, child, strict)
+        if item and type(item) is dict and child.shape == MAP and not child.atomic:
+            held = _held_map(item, child, strict)
+        else:
+            held = _held(item, child, strict)
         if not declared:
             if child is _NOWHERE and strict:
                 raise Misfit
@@ -180,9 +184,10 @@ def _held_map(value: dict[str, Any], node: Node, strict: bool) -> Fields | None:
 
 def _held_list(value: list[Any], node: Node, strict: bool) -> Fields | None:
     items, is_map = node.items, node.list_type == "map"
+    plain = is_map and items.shape == MAP and not items.atomic
     out: Fields = {}
     for item in value:
-        if strict and (type(item) is dict) is not is_map:
+        if strict and ((type(item) is dict) is not is_map or item is None):
             raise Misfit
         step = step_of(node, item)
         if step in out or step == "k:{}":
@@ -190,8 +195,9 @@ def _held_list(value: list[Any], node: Node, strict: bool) -> Fields | None:
                 raise Misfit
             # Items that share their keys are owned together, as one leaf.
             out[step] = LEAF
-        else:
-            out[step] = marked(_held(item, items, strict) or LEAF)
+            continue
+        held = _held_map(item, items, strict) if plain and item else _held(item, items, strict)
+        out[step] = {".": LEAF, **held} if held else LEAF
     return out or None
 
 
@@ -223,7 +229,7 @@ def _compared(old: Any, new: Any, node: Node) -> _Parts | None:
 
 def _whole(value: Any, node: Node) -> Fields:
     """Every place of a value that came or went as a whole, itself included."""
-    if not value or not isinstance(value, dict | list):
+    if not value or type(value) not in _NESTED:
         return LEAF
     how = _granular(node, value)
     if not how:
@@ -232,7 +238,7 @@ def _whole(value: Any, node: Node) -> Fields:
     if isinstance(value, dict):
         for name, item in value.items():
             # Most of a document is scalars: they are told here, without another call.
-            nested = item and isinstance(item, dict | list)
+            nested = item and type(item) in _NESTED
             out[f"f:{name}"] = _whole(item, child_of(node, name)) if nested else LEAF
         return out
     for item in value:
@@ -250,7 +256,7 @@ def _compared_maps(old: dict[str, Any], new: dict[str, Any], node: Node) -> _Par
     added = out[2]
     for name, after in new.items():
         if name not in old:
-            nested = after and isinstance(after, dict | list)
+            nested = after and type(after) in _NESTED
             added[f"f:{name}"] = _whole(after, child_of(node, name)) if nested else LEAF
     return _filled(out)
 

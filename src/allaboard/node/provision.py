@@ -15,7 +15,7 @@ from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import CLAIM, CONFIG_MAP, SECRET, VOLUME
 from allaboard.api.meta import name_of, namespace_of, uid_of
 from allaboard.kube.client import Client
-from allaboard.node import environment, launch, mounts, volumes
+from allaboard.node import devices, environment, launch, mounts, volumes
 from allaboard.node.cgroups import Groups
 from allaboard.node.config import Config, TokenAsk
 from allaboard.node.devices import Device

@@ -1,4 +1,5 @@
-"""A whole gang boards, or nobody does: its tree is walked member by member, and every member tries its node sets in order."""
+"""A whole gang boards, or nobody does: its tree is walked member by member, and every member tries its node sets in
+order."""
 
 from __future__ import annotations
 
@@ -170,7 +171,8 @@ class Boarding:
         return True
 
     def _has_slots(self, klass: PodClass, node: int, need: int) -> bool:
-        """A sharing pod needs a second slot for the pod that reserves its device, unless its groups are numbered devices."""
+        """A sharing pod needs a second slot for the pod that reserves its device, unless its groups are numbered
+        devices."""
         nodes = self.session.state.nodes
         if nodes.idle[PODS, node] + nodes.releasing[PODS, node] >= 2:
             return True

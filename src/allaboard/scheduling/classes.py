@@ -36,7 +36,8 @@ class PodClass:
     """A demand with its columns: `wants` per resource, `quota` as queues count it (cpu, memory, gpu)."""
 
     __slots__ = (
-        "asked", "best_effort", "claims", "columns", "cpu_only", "demand", "devices", "gpu_wish", "index", "memory", "mig",
+        "asked", "best_effort", "claims", "columns", "cpu_only", "demand", "devices", "gpu_wish", "index", "memory",
+        "mig",
         "per_row", "plain", "portion", "quota", "rows", "shared", "static", "static_version", "wants",
     )  # fmt: skip
 

@@ -1,4 +1,5 @@
-"""A whole cycle: open a session, run the policy's actions, close it; the state keeps what was decided as assumed facts."""
+"""A whole cycle: open a session, run the policy's actions, close it; the state keeps what was decided as assumed
+facts."""
 
 from __future__ import annotations
 
@@ -84,7 +85,8 @@ def _bind(state: State, row: int, node: int) -> Bind:
 
 
 def _evictions(session: Session) -> list[Eviction]:
-    """Each task that leaves, once; one that was put back in the end stays, one bound in this very cycle just waits again."""
+    """Each task that leaves, once; one that was put back in the end stays, one bound in this very cycle just waits
+    again."""
     state, seen = session.state, set()
     found = []
     for row, (action, by) in zip(session.log.evictions, session.log.causes):

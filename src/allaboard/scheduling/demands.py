@@ -135,6 +135,8 @@ def _with_share(demand: Demand, said: Mapping[str, str]) -> Demand:
         return demand
     devices = int(said.get(labels.GPU_FRACTION_DEVICES, "1"))
     portion, memory = float(said.get(labels.GPU_FRACTION, "0")), int(said.get(labels.GPU_MEMORY, "0"))
+    if not (0 <= portion <= 1 and memory >= 0 and devices >= 1 and (portion or memory)):
+        raise ValueError("its annotations ask for a share of a GPU that does not exist")
     return replace(demand, portion=portion, gpu_memory=memory, gpu_devices=devices)
 
 

@@ -1,7 +1,7 @@
 """Devices handed out by claims: who uses a claim on which node, and what that takes of the node's GPUs.
 
-A claim stands on one node and its devices are taken once, however many pods use it. They are idle again when the last user is
-gone; while all users are leaving they count as being released.
+A claim stands on one node and its devices are taken once, however many pods use it. They are idle again when the
+last user is gone; while all users are leaving they count as being released.
 """
 
 from __future__ import annotations

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from allaboard.scheduling.classes import GPU, PODS, Column, Mask, PodClass
-from allaboard.scheduling.facts import Status
-from allaboard.scheduling.gangs import GangRow, Members
+from allaboard.scheduling.facts import Constraint, Status
+from allaboard.scheduling.gangs import GangRow, Member, Members
 from allaboard.scheduling.nodes import Nodes
 from allaboard.scheduling.placement import Board, copies
-from allaboard.scheduling.reasons import BLOCKED, IMPOSSIBLE, Holder, Reason
+from allaboard.scheduling.reasons import BLOCKED, IMPOSSIBLE, WAITING, Holder, Reason
 from allaboard.scheduling.state import State
 
 ON_THE_WIRE = {"gpu": "nvidia.com/gpu"}
@@ -81,15 +81,17 @@ def _cause(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> tuple[str
                 f"no node is large enough for one of them, even when empty{_largest(klass, seen)}",
             )
         return "NeverFits", IMPOSSIBLE, f"an empty cluster has room for only {int(seen.slots_empty)}"
-    level = _level(stuck.leaf)
-    if level and seen.slots >= count:
-        return "TopologyUnsatisfiable", "Waiting", f"no single {level} has room for all of them"
+    constraint = _constraint(stuck.leaf)
+    if constraint is not None and (defect := _topology_defect(state, constraint)):
+        return "TopologyUnsatisfiable", BLOCKED, defect
+    if constraint is not None and seen.slots >= count:
+        return "TopologyUnsatisfiable", WAITING, f"no single {constraint.required} has room for all of them"
     short = [name for name, column in state.resources.items() if klass.wants[column] * count > seen.free[column]]
     if short:
         column = state.resources[short[0]]
         words = f"needs {klass.wants[column] * count:g} {short[0]}, {seen.free[column]:g} free"
-        return "InsufficientResource", "Waiting", words
-    return "Fragmented", "Waiting", "enough is free in total, but not enough on single nodes"
+        return "InsufficientResource", WAITING, words
+    return "Fragmented", WAITING, "enough is free in total, but not enough on single nodes"
 
 
 def _nobody(nodes: Nodes, klass: PodClass) -> tuple[str, str, str]:
@@ -108,14 +110,26 @@ def _largest(klass: PodClass, seen: Survey) -> str:
     return f" (largest: {seen.per_node:g} gpu)" if klass.wants[GPU] else ""
 
 
-def _level(leaf: Members) -> str:
-    """The required topology level nearest to a pod set."""
-    member = leaf
-    constraint = member.constraint
-    parent = leaf.parent
-    while parent is not None and (constraint is None or not constraint.required):
-        constraint, parent = parent.constraint, parent.parent
-    return constraint.required if constraint is not None else ""
+def _constraint(leaf: Members) -> Constraint | None:
+    """The nearest constraint with a required level, else the nearest one at all."""
+    found: Constraint | None = None
+    member: Member | None = leaf
+    while member is not None:
+        found = found or member.constraint
+        if member.constraint is not None and member.constraint.required:
+            return member.constraint
+        member = member.parent
+    return found
+
+
+def _topology_defect(state: State, constraint: Constraint) -> str:
+    topology = state.topologies.get(constraint.topology)
+    if topology is None:
+        return f'topology "{constraint.topology}" does not exist'
+    for level in (constraint.required, constraint.preferred):
+        if level and level not in topology.levels:
+            return f'topology "{topology.name}" has no level "{level}"; it has: {", ".join(topology.levels)}'
+    return ""
 
 
 def _each(klass: PodClass) -> str:

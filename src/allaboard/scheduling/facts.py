@@ -1,7 +1,9 @@
-"""What a scheduling cycle knows of the cluster, as frozen values: nodes, queues, gangs with their tasks, topologies, claims.
+"""What a scheduling cycle knows of the cluster, as frozen values: nodes, queues, gangs with their tasks,
+topologies, claims.
 
-Units: cpu in milli-cores, memory in bytes, gpu in devices, moments in seconds since the epoch, durations in seconds.
-Resource names are `cpu`, `memory`, `gpu`, `pods`; any other name is an extended resource (a MIG profile keeps its full name).
+Units: cpu in milli-cores, memory in bytes, gpu in devices, moments in seconds since the epoch, durations in
+seconds. Resource names are `cpu`, `memory`, `gpu`, `pods`; any other name is an extended resource (a MIG profile
+keeps its full name).
 """
 
 from __future__ import annotations
@@ -143,8 +145,9 @@ class SubGroup:
 class Demand:
     """What a pod asks for and where it may go: equal demands are one class and are answered once.
 
-    `requests["gpu"]` counts whole devices; a share of devices is `portion` (0..1) or `gpu_memory` (MiB) of each of `gpu_devices`.
-    `only_nodes` are names that volumes allow; `obstacle` is a defect no eviction can mend (a missing claim or config map).
+    `requests["gpu"]` counts whole devices; a share of devices is `portion` (0..1) or `gpu_memory` (MiB) of each of
+    `gpu_devices`. `only_nodes` are names that volumes allow; `obstacle` is a defect no eviction can mend (a missing
+    claim or config map).
     """
 
     requests: Mapping[str, float] = field(default_factory=dict)
@@ -208,7 +211,8 @@ class Topology:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A ResourceClaim: `count` devices of one class; `node` when allocated; `consumers` are the pods it is reserved for."""
+    """A ResourceClaim: `count` devices of one class; `node` when allocated; `consumers` are the pods it is reserved
+    for."""
 
     name: str
     device_class: str

@@ -1,4 +1,5 @@
-"""When reclaiming is fair: who may reclaim, from whom, and whether a set of victims leaves every queue what is its own."""
+"""When reclaiming is fair: who may reclaim, from whom, and whether a set of victims leaves every queue what is its
+own."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ class Reclaimer:
         return not below
 
     def is_fair(self, scenario: Scenario) -> bool:
-        """Every victim queue stays above what is its own when a unit is taken, and no sibling ends up worse off than we."""
+        """Every victim queue stays above what is its own when a unit is taken, and no sibling ends up worse off
+        than we."""
         wanted = self._wanted(scenario)
         left: dict[int, Amounts] = {}
         involved: dict[int, set[int]] = {}

@@ -1,7 +1,8 @@
 """The division of a resource among sibling queues, as arithmetic on columns; it knows nothing of sessions.
 
-First everybody gets what they deserve (quota, but not more than they ask); the surplus goes by queue priority, and inside a
-priority by weight, less what history took; what flooring left over goes in units to the largest remainders, oldest queue first.
+First everybody gets what they deserve (quota, but not more than they ask); the surplus goes by queue priority, and
+inside a priority by weight, less what history took; what flooring left over goes in units to the largest
+remainders, oldest queue first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""A gang's tree while a cycle works on it: pod sets that count their tasks by status, groups that count their members."""
+"""A gang's tree while a cycle works on it: pod sets that count their tasks by status, groups that count their
+members."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ class GangRow:
     """A gang at work; `queue` is a queue index, -1 when its queue cannot hold jobs."""
 
     __slots__ = (
-        "fact", "last_start", "leaves", "name", "only", "preemptible", "priority", "queue", "rows", "stale_since", "tree",
+        "fact", "last_start", "leaves", "name", "only", "preemptible", "priority", "queue", "rows", "stale_since",
+        "tree",
     )  # fmt: skip
 
     def __init__(self, fact: Gang) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping
 from allaboard.api import labels
 from allaboard.api.documents import Document, dig
 from allaboard.api.kinds import POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO, Kind
-from allaboard.api.meta import annotations_of, labels_of, moment_of, namespace_of
+from allaboard.api.meta import annotations_of, labels_of, namespace_of
 from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM, Gang
 from allaboard.scheduling.podgroups import queue_of
-from allaboard.scheduling.readings import created, seconds, tree
+from allaboard.scheduling.readings import created, leaves, moment, seconds, tree
 
 KINDS = (POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO)
 DEFAULT_PRIORITY = 50
@@ -44,8 +44,9 @@ def named_gang(pod: Document) -> str:
     return gang_name(named[0], namespace_of(pod), named[1]) if named else ""
 
 
-def roles_of(group: Document) -> set[str]:
-    return {role.get("name", "") for role in dig(group, "spec", "subGroups", default=())}
+def roles_of(group: Document) -> frozenset[str]:
+    """The roles its pods may play; none where the group has no sub-groups."""
+    return frozenset(leaves(tree(group))) if dig(group, "spec", "subGroups") else frozenset()
 
 
 def says_other(old: Document, new: Document) -> bool:
@@ -95,10 +96,10 @@ def grouped(name: str, group: Document, queue: str, classes: Mapping[str, Docume
         priority=rank,
         preemptible=explicit == "preemptible" if explicit else rank < NON_PREEMPTIBLE_FROM,
         created=created(group),
-        last_start=_moment(said.get(labels.LAST_START)),
-        stale_since=_moment(said.get(labels.STALE_SINCE)),
+        last_start=moment(said.get(labels.LAST_START)),
+        stale_since=moment(said.get(labels.STALE_SINCE)),
         stale_grace=(-1.0 if grace.startswith("-") else seconds(grace)) if grace else None,
-        max_runtime=seconds(said[MAX_RUNTIME]) if said.get(MAX_RUNTIME) else None,
+        max_runtime=seconds(said.get(MAX_RUNTIME, "")) or None,
     )
 
 
@@ -108,7 +109,3 @@ def queue_for(kind: Kind, group: Document, pods: Collection[Document], queues: C
     if kind == POD_GROUP or named in queues:
         return named
     return queue_of(labels_of(group), *(labels_of(pod) for pod in list(pods)[:1]))
-
-
-def _moment(text: str | None) -> float | None:
-    return moment_of(text).timestamp() if text else None

@@ -1,7 +1,9 @@
-"""Nodes of one class in packing order, kept while a cycle allocates: the next gang of the class starts where the last one ended.
+"""Nodes of one class in packing order, kept while a cycle allocates: the next gang of the class starts where the
+last one ended.
 
-A heap of (free amount, node row) whose entries may be out of date: the nodes log which rows were touched, and those are entered
-anew before the heap is asked. It answers only the common question, idle room on any node; `placement.py` answers the others.
+A heap of (free amount, node row) whose entries may be out of date: the nodes log which rows were touched, and those
+are entered anew before the heap is asked. It answers only the common question, idle room on any node;
+`placement.py` answers the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Nodes as columns: what they have, what is idle, what is being released; rows are in name order, so the row breaks ties."""
+"""Nodes as columns: what they have, what is idle, what is being released; rows are in name order, so the row breaks
+ties."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class Nodes:
         return len(self.facts)
 
     def free(self, resource: int) -> Column:
-        return self.idle[resource] + self.releasing[resource]
+        column: Column = self.idle[resource] + self.releasing[resource]
+        return column
 
     def gpus_at(self, row: int) -> tuple[float, float]:
         """Idle plus releasing GPUs of a node, shared parts included, and the same in MiB."""

@@ -1,4 +1,5 @@
-"""Whose turn it is: gangs ordered inside their queue, queues ordered among their siblings, by keys that end in a name."""
+"""Whose turn it is: gangs ordered inside their queue, queues ordered among their siblings, by keys that end in a
+name."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class QueueRule:
         self._bounds: dict[int, Amounts] = {}
 
     def key(self, row: int, next_job: Amounts, leaving: Amounts = NOTHING) -> QueueKey:
-        """Not over-utilised, starving, priority, not using what it may not have, dominant share with and without the job."""
+        """Not over-utilised, starving, priority, not using what it may not have, dominant share with and without
+        the job."""
         queues = self.queues
         cpu, memory, gpu = queues.allocated[row]
         share, fair = queues.allocatable[row], queues.fair[row]
@@ -46,7 +48,8 @@ class QueueRule:
         return largest
 
     def bounds(self, row: int) -> Amounts:
-        """Allocatable shares with the cluster's total in place of unlimited ones; kept as they only change with a division."""
+        """Allocatable shares with the cluster's total in place of unlimited ones; kept as they only change with a
+        division."""
         known = self._bounds.get(row)
         if known is None:
             shares = self.queues.allocatable[row]
@@ -64,10 +67,11 @@ class QueueRule:
 
 
 class JobOrder:
-    """Gangs in fair order: pop the best gang of the best queue, asking again after every change of what queues hold.
+    """Gangs in fair order: pop the best gang of the best queue, asking again after every change of what queues
+    hold.
 
-    A queue is compared through its best descendant gang. What was found is kept until the queue's holdings change (its stamp)
-    or a gang below it comes or goes (its turn); both count up along the whole path to the top.
+    A queue is compared through its best descendant gang. What was found is kept until the queue's holdings change
+    (its stamp) or a gang below it comes or goes (its turn); both count up along the whole path to the top.
     """
 
     def __init__(self, rule: QueueRule, request: Callable[[GangRow], Amounts]) -> None:

@@ -1,8 +1,9 @@
 """Where the tasks of one class go: all of them at once where arithmetic allows, else one by one.
 
-Bin packing with rescoring after every pod has a closed form: a node just used keeps the best score, so nodes are filled one
-after the other, fullest first. Nodes with idle room come before nodes that only have room being released. What scores a node
-higher than idle room (topology, a shared GPU, a nomination) splits the nodes into tiers, best tier first.
+Bin packing with rescoring after every pod has a closed form: a node just used keeps the best score, so nodes are
+filled one after the other, fullest first. Nodes with idle room come before nodes that only have room being
+released. What scores a node higher than idle room (topology, a shared GPU, a nomination) splits the nodes into
+tiers, best tier first.
 """
 
 from __future__ import annotations
@@ -175,8 +176,8 @@ def _take(board: Board, positions: Rows, room: Column, count: int) -> list[int]:
     amounts = room[positions]
     upto = np.cumsum(amounts)
     last = int(np.searchsorted(upto, count))
-    positions, amounts = positions[: last + 1], amounts[: last + 1].astype(np.intp)
-    rows: list[int] = np.repeat(board.to_rows(positions), amounts)[:count].tolist()
+    positions, amounts = positions[: last + 1], amounts[: last + 1]
+    rows: list[int] = np.repeat(board.to_rows(positions), amounts.astype(np.intp))[:count].tolist()
     return rows
 
 

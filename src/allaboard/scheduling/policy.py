@@ -1,7 +1,7 @@
 """Which actions and plugins run, with which settings; names and defaults are KAI's, unknown names stop the start.
 
-A policy is read from a SchedulingShard's spec. Two are named: `kai` decides as KAI 0.17 does, its accidents included; `default`
-is ours and used everywhere else.
+A policy is read from a SchedulingShard's spec. Two are named: `kai` decides as KAI 0.17 does, its accidents
+included; `default` is ours and used everywhere else.
 """
 
 from __future__ import annotations
@@ -143,7 +143,8 @@ _FIELDS = {
 
 
 def _plugins(spec: Document) -> dict[str, dict[str, str]]:
-    """The standard list, adapted to the placement strategy, overlaid with what the spec says, highest priority first."""
+    """The standard list, adapted to the placement strategy, overlaid with what the spec says, highest priority
+    first."""
     chosen = {name: (PLUGINS[name][0], arguments) for name, arguments in _standard().items()}
     gpu, cpu = (dig(spec, "placementStrategy", kind, default="binpack") for kind in ("gpu", "cpu"))
     for strategy in (gpu, cpu):

@@ -1,7 +1,8 @@
-"""One probe of the solver: victims accumulated on top of recorded ones, cheap tests before any trial, and which trials to make.
+"""One probe of the solver: victims accumulated on top of recorded ones, cheap tests before any trial, and which
+trials to make.
 
-The tests only ever spare trials that must fail. `promising` follows KAI's own filters, which are part of the decision;
-`hopeless` is ours: room counted with every victim of a trial gone, before anybody is placed again.
+The tests only ever spare trials that must fail. `promising` follows KAI's own filters, which are part of the
+decision; `hopeless` is ours: room counted with every victim of a trial gone, before anybody is placed again.
 """
 
 from __future__ import annotations
@@ -156,7 +157,8 @@ class Probe:
 class Need:
     """GPUs wanted against GPUs that nodes would have: largest need first onto the roomiest nodes.
 
-    Equal needs are counted instead: the greedy match succeeds exactly when nodes together have enough slots of that size.
+    Equal needs are counted instead: the greedy match succeeds exactly when nodes together have enough slots of that
+    size.
     """
 
     __slots__ = ("equal", "needs", "room", "size", "slots")
@@ -270,7 +272,8 @@ def enough(amounts: list[float], missing: float) -> int:
 
 
 def greedy(needs: list[float], rooms: list[float]) -> bool:
-    """Each need, largest first, into the first room that still has it; a room too small from the start ends the search."""
+    """Each need, largest first, into the first room that still has it; a room too small from the start ends the
+    search."""
     used = [0.0] * len(rooms)
     for need in needs:
         if need == 0:

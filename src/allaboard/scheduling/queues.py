@@ -19,7 +19,8 @@ EPSILON = 1e-9
 
 
 class Queues:
-    """Rows of queues whose chain of parents is complete; `allocated` and its kin are lists per row: cpu, memory, gpu."""
+    """Rows of queues whose chain of parents is complete; `allocated` and its kin are lists per row: cpu, memory,
+    gpu."""
 
     def __init__(self, facts: Iterable[Queue]) -> None:
         self.given = tuple(facts)

@@ -38,15 +38,30 @@ def seconds(duration: str) -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
 
 
+def moment(text: str | None) -> float | None:
+    """The moment a stamp names; what people wrote by hand may name none."""
+    try:
+        return moment_of(text).timestamp() if text else None
+    except ValueError:
+        return None
+
+
+def number(text: str | None) -> int | None:
+    """The whole number a label or an annotation says, if it says one."""
+    try:
+        return int(text) if text else None
+    except ValueError:
+        return None
+
+
 def created(document: Document) -> float:
-    text = document["metadata"].get("creationTimestamp")
-    return moment_of(text).timestamp() if text else 0.0
+    return moment(document["metadata"].get("creationTimestamp")) or 0.0
 
 
 def node(document: Document) -> Node:
     """A machine with what it offers. Its own name is a label too, so that affinity by name finds it."""
     spec, status, worn = document.get("spec") or {}, document.get("status") or {}, labels_of(document)
-    memory = worn.get(GPU_MEMORY, "")
+    memory = number(worn.get(GPU_MEMORY)) or 0
     return Node(
         name_of(document),
         capacity=amounts(status.get("allocatable") or status.get("capacity")),
@@ -55,7 +70,7 @@ def node(document: Document) -> Node:
         ready=_is_ready(status),
         unschedulable=bool(spec.get("unschedulable")),
         gpu_memory=_gpu_memory(memory),
-        gpu_memory_known=memory.isdigit(),
+        gpu_memory_known=memory > 0,
         mig=worn.get(MIG_STRATEGY, ""),
     )
 
@@ -64,11 +79,11 @@ def _is_ready(status: Document) -> bool:
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in status.get("conditions") or ())
 
 
-def _gpu_memory(text: str) -> int:
+def _gpu_memory(amount: int) -> int:
     """MiB of one device; a number this large can only be bytes. Upstream: 100 where nothing is known."""
-    if not text.isdigit():
+    if amount <= 0:
         return 100
-    return int(text) // 2**20 if int(text) >= 2**20 else int(text)
+    return amount // 2**20 if amount >= 2**20 else amount
 
 
 def queue(document: Document) -> Queue:
@@ -118,10 +133,18 @@ def tree(group: Document) -> SubGroup:
     if not roles:
         # Upstream accepts a group without a minimum: one pod is enough.
         return SubGroup(pod_sets=(PodSet(DEFAULT_POD_SET, spec.get("minMember") or 1),), constraint=whole)
-    below: dict[str, list[Document]] = {}
+    named: dict[str, Document] = {}
     for role in roles:
+        named.setdefault(role["name"], role)  # a name stands once, so that no branch holds itself
+    below: dict[str, list[Document]] = {}
+    for role in named.values():
         below.setdefault(role.get("parent") or "", []).append(role)
     return _branch("", below, whole, spec.get("minSubGroup"))
+
+
+def leaves(branch: SubGroup) -> set[str]:
+    """The names of the pod sets of a tree."""
+    return {leaf.name for leaf in branch.pod_sets}.union(*(leaves(inner) for inner in branch.groups))
 
 
 def _branch(name: str, below: Mapping[str, list[Document]], limit: Constraint | None, least: int | None) -> SubGroup:
@@ -155,7 +178,6 @@ def task(pod: Document, demand: Demand, request: Document | None, pod_set: str) 
     """A pod as a task of its gang."""
     wanted: Document = (request or {}).get("spec") or {}
     worn = labels_of(pod)
-    order = worn.get(TASK_PRIORITY, "")
     return Task(
         f"{namespace_of(pod)}/{name_of(pod)}",
         demand,
@@ -163,7 +185,7 @@ def task(pod: Document, demand: Demand, request: Document | None, pod_set: str) 
         pod["spec"].get("nodeName") or wanted.get("selectedNode") or "",
         pod_set,
         created(pod),
-        int(order) if order.lstrip("-").isdigit() else None,
+        number(worn.get(TASK_PRIORITY)),
         worn,
         tuple(wanted.get("selectedGPUGroups") or gpu_groups(pod)),
         namespace_of(pod),

@@ -21,7 +21,8 @@ class Holder:
 class Reason:
     """One dominant cause. `needs` and `free` are per resource name; `verdict` is Waiting, Blocked or Impossible.
 
-    Two reasons are equal when they say the same to a user; who holds what and the place in the queue change all the time.
+    Two reasons are equal when they say the same to a user; who holds what and the place in the queue change all the
+    time.
     """
 
     code: str

@@ -1,7 +1,8 @@
-"""Nodes kept for a gang that has waited long, so that a stream of small jobs cannot starve it; others may run there meanwhile.
+"""Nodes kept for a gang that has waited long, so that a stream of small jobs cannot starve it; others may run there
+meanwhile.
 
-The nodes are those that come closest to holding the gang: most of it fits already. Until they are free, only gangs whose declared
-longest run ends before the reservation could start may use them (backfill).
+The nodes are those that come closest to holding the gang: most of it fits already. Until they are free, only gangs
+whose declared longest run ends before the reservation could start may use them (backfill).
 """
 
 from __future__ import annotations

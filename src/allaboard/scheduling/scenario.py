@@ -1,9 +1,10 @@
-"""What if these tasks left: the solver searches for victims whose leaving lets a gang start, and proves it by simulation.
+"""What if these tasks left: the solver searches for victims whose leaving lets a gang start, and proves it by
+simulation.
 
-Two generators are tried, each from scratch: *local* evicts the accumulated victims around one node, *multi* those of as many
-nodes as the gang needs. Each gallops over the number of tasks (1, 2, 4 … then bisection); victims of a successful probe are
-recorded and start the next one. A trial evicts, then places victims and the gang again in fair order, only as promises; the
-action's rule has the last word.
+Two generators are tried, each from scratch: *local* evicts the accumulated victims around one node, *multi* those
+of as many nodes as the gang needs. Each gallops over the number of tasks (1, 2, 4 … then bisection); victims of a
+successful probe are recorded and start the next one. A trial evicts, then places victims and the gang again in fair
+order, only as promises; the action's rule has the last word.
 """
 
 from __future__ import annotations
@@ -142,9 +143,9 @@ class Solver:
         nodes[[self.state.node[row] for row in victims]] = True
         for row in victims:
             statement.evict(row)
-        if self._simulate(statement, probe.pending, victims, nodes):
-            if self.rule(Scenario(self.gang, probe.pending, victims)):
-                return self._success(statement, probe, chosen, victims)
+        scenario = Scenario(self.gang, probe.pending, victims)
+        if self._simulate(statement, probe.pending, victims, nodes) and self.rule(scenario):
+            return self._success(statement, probe, chosen, victims)
         statement.rollback(0)
         self.failed.add(key)
         return None

@@ -1,7 +1,8 @@
 """Which tasks of a gang come next: to be placed, or to be evicted; a walk over the tree of pod sets.
 
-A member of the tree is satisfied when it has its minimum: a pod set counts active tasks, a group counts satisfied members.
-What is missing for the minimum comes first and together; beyond it a gang grows, and shrinks, one task at a time.
+A member of the tree is satisfied when it has its minimum: a pod set counts active tasks, a group counts satisfied
+members. What is missing for the minimum comes first and together; beyond it a gang grows, and shrinks, one task at
+a time.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def _collect(state: State, member: Member, chosen: Chosen, simulated: bool) -> b
     if missing <= 0:
         return any(_collect(state, child, chosen, simulated) for child in ordered(member))
     wanting = [child for child in ordered(member)[: needed(member)] if met(child, Members.active) < needed(child)]
-    return any([_collect(state, child, chosen, simulated) for child in wanting])
+    found = [_collect(state, child, chosen, simulated) for child in wanting]
+    return any(found)
 
 
 def _from_pod_set(state: State, leaf: Members, simulated: bool) -> list[int]:

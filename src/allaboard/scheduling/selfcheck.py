@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.state import State
 
 TOLERANCE = 1e-6
@@ -44,8 +45,11 @@ def _gang_differences(kept: State, fresh: State) -> Iterator[str]:
         if set(getattr(kept, field)) != set(getattr(fresh, field)):
             yield f"{field}: kept {sorted(getattr(kept, field))}, rebuilt {sorted(getattr(fresh, field))}"
     for name, gang in fresh.gangs.items():
-        mine = kept.gangs.get(name)
-        ours = [(leaf.name, leaf.count, leaf.rows and [kept.name(row) for row in leaf.rows]) for leaf in mine.leaves] if mine else []
-        theirs = [(leaf.name, leaf.count, leaf.rows and [fresh.name(row) for row in leaf.rows]) for leaf in gang.leaves]
+        ours, theirs = _told(kept, kept.gangs.get(name)), _told(fresh, gang)
         if ours != theirs:
             yield f"gang {name}: kept {ours}, rebuilt {theirs}"
+
+
+def _told(state: State, gang: GangRow | None) -> list[tuple[str, list[int], list[str]]]:
+    leaves = gang.leaves if gang else []
+    return [(leaf.name, leaf.count, [state.name(row) for row in leaf.rows]) for leaf in leaves]

@@ -139,7 +139,8 @@ class Session:
                 yield gang
 
     def standing(self) -> Standing:
-        """Waiting and evictable gangs by queue; made on first use and kept with the state, as building it walks all gangs."""
+        """Waiting and evictable gangs by queue; made on first use and kept with the state, as building it walks all
+        gangs."""
         if self._standing is None:
             known = self.state.standing
             if isinstance(known, Standing) and known.rule == self._key_rule:
@@ -169,7 +170,8 @@ class Session:
         return self.amounts(to_place(self.state, gang, simulated=True), by_memory=True)
 
     def amounts(self, chosen: Chosen, *, by_memory: bool = False) -> Amounts:
-        """Sum of requests as queues count them; GPU memory counts only where asked, as KAI's capacity check ignores it."""
+        """Sum of requests as queues count them; GPU memory counts only where asked, as KAI's capacity check ignores
+        it."""
         klass_of, smallest = self.state.klass, self.state.nodes.smallest_memory
         cpu = memory = gpu = 0.0
         for leaf, rows in chosen.items():

@@ -1,8 +1,8 @@
 """Shared GPUs of one node: per GPU group how many MiB are used, allocated and being released.
 
-A group is a device that several pods share. Its first pod takes one whole GPU out of the node's idle count, its last one gives
-it back; a group on which everything is being released counts as one releasing GPU. The order of the steps follows KAI, as its
-guards against double counting are visible in what is later found idle.
+A group is a device that several pods share. Its first pod takes one whole GPU out of the node's idle count, its
+last one gives it back; a group on which everything is being released counts as one releasing GPU. The order of the
+steps follows KAI, as its guards against double counting are visible in what is later found idle.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class SharedGpus:
         self.freed: set[str] = set()
 
     def fits(self, group: str, need: int, memory: int) -> bool:
-        """Whether a pod of `need` MiB fits beside those on the group; a device that empties completely is no shared one."""
+        """Whether a pod of `need` MiB fits beside those on the group; a device that empties completely is no shared
+        one."""
         allocated, releasing = self.allocated.get(group, 0), self.releasing.get(group, 0)
         return self.used.get(group, 0) != 0 and memory - allocated + releasing >= need and allocated != releasing
 

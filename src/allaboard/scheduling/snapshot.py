@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TypeVar
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
@@ -15,6 +14,7 @@ from allaboard.api.kinds import (
     NAMESPACE,
     NODE,
     POD,
+    POD_GROUP,
     PRIORITY_CLASS,
     QUEUE,
     TOPOLOGY,
@@ -36,20 +36,15 @@ from allaboard.scheduling.demands import Demands
 from allaboard.scheduling.facts import (
     DEFAULT_POD_SET,
     Gang,
-    Node,
-    Queue,
     Status,
     Task,
-    Topology,
-    World,
 )
+from allaboard.scheduling.frame import READ, Frame
 from allaboard.scheduling.podgroups import scheduler_of, stands_alone
 from allaboard.scheduling.state import State
 from allaboard.scheduling.storage import Shelves
 
 FOLLOWED = (POD, NODE, QUEUE, *groups.KINDS, BIND_REQUEST, TOPOLOGY, PRIORITY_CLASS, JOB, CLAIM, VOLUME, NAMESPACE)
-
-_Fact = TypeVar("_Fact", Node, Queue, Topology)
 
 
 class Snapshot:
@@ -62,27 +57,24 @@ class Snapshot:
         self.groups: dict[str, tuple[Kind, Document]] = {}
         self.requests: dict[Key, Document] = {}
         self.members: dict[str, dict[Key, None]] = {}
-        self._nodes: dict[str, Node] = {}
-        self._queues: dict[str, Queue] = {}
-        self._topologies: dict[str, Topology] = {}
+        self.frame = Frame()
         self._classes: dict[str, Document] = {}
         self._jobs: dict[Key, Document] = {}
+        self._jobless: dict[Key, set[Key]] = {}  # pods whose Job is not seen yet
         self._shelves = Shelves()
         self._gang_of: dict[Key, str] = {}
         self._named: dict[str, set[Key]] = {}
+        self._roles: dict[str, frozenset[str]] = {}
         self._told: dict[Key, Task] = {}
         self._strangers: dict[Key, Task] = {}
         self._assumed = Assumptions()
         self._leaving: set[str] = set()
         self._demands = Demands()
-        self._frame_moved = True
+        self._is_fresh = True  # nothing was laid out yet, or what was is out of date
         self._moved_gangs: set[str] = set()
         self._moved_pods: set[Key] = set()
         self._hearers: dict[Kind, Callable[[Document | None, Document | None], None]] = {
             POD: self._hear_pod,
-            NODE: self._hear_frame(self._nodes, readings.node),
-            QUEUE: self._hear_frame(self._queues, readings.queue),
-            TOPOLOGY: self._hear_frame(self._topologies, readings.topology),
             BIND_REQUEST: self._hear_request,
             PRIORITY_CLASS: self._hear_class,
             JOB: self._hear_job,
@@ -96,29 +88,16 @@ class Snapshot:
     @property
     def moved(self) -> bool:
         """Whether something was told that the state does not hold yet."""
-        return self._frame_moved or bool(self._moved_gangs) or bool(self._moved_pods)
+        return self._is_fresh or self.frame.moved or bool(self._moved_gangs) or bool(self._moved_pods)
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         """One change of one document."""
-        if kind in groups.KINDS:
+        if kind in READ:
+            self.frame.hear(kind, old, new)
+        elif kind in groups.KINDS:
             self._hear_group(kind, old, new)
         else:
             self._hearers[kind](old, new)
-
-    def _hear_frame(
-        self, facts: dict[str, _Fact], read: Callable[[Document], _Fact]
-    ) -> Callable[[Document | None, Document | None], None]:
-        """Nodes, queues and topologies: a heartbeat that changes no fact is not news."""
-
-        def hear(old: Document | None, new: Document | None) -> None:
-            if new is not None:
-                fact = read(new)
-                self._frame_moved |= facts.get(fact.name) != fact
-                facts[fact.name] = fact
-            elif old is not None:
-                self._frame_moved |= facts.pop(name_of(old), None) is not None
-
-        return hear
 
     def _hear_group(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
@@ -126,10 +105,12 @@ class Snapshot:
         if new is not None:
             before = self.groups.get(name)
             self.groups[name] = (kind, new)
+            self._roles[name] = groups.roles_of(new)
             if before is not None and not groups.says_other(before[1], new):
                 return
         else:
             self.groups.pop(name, None)
+            self._roles.pop(name, None)
         self._moved_gangs.add(name)
         self._moved_pods.update(self._named.get(name, ()))
 
@@ -162,19 +143,16 @@ class Snapshot:
             self._classes[name_of(new)] = new
         elif old is not None:
             self._classes.pop(name_of(old), None)
-        self._frame_moved = True
+        self._is_fresh = True
 
     def _hear_job(self, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
         key = key_of(document)
-        first = key not in self._jobs or new is None
         if new is not None:
             self._jobs[key] = new
+            self._moved_pods.update(self._jobless.pop(key, ()))
         else:
             self._jobs.pop(key, None)
-        if first and labels.JOBSET_NAME not in labels_of(document):
-            waiting = (pod for pod, doc in self.pods.items() if pod.namespace == key.namespace and _job(doc) == key)
-            self._moved_pods.update(waiting)
 
     def _hear_storage(self, old: Document | None, new: Document | None) -> None:
         for key in self._shelves.hear(old, new):
@@ -222,10 +200,10 @@ class Snapshot:
     def flush(self, now: float) -> bool:
         """Bring everything told into the state; whether it changed."""
         self._give_up(now)
-        if self._frame_moved:
+        if self._is_fresh or self.frame.is_new(self.state):
             self._rebuild()
             return True
-        changed = False
+        changed = self._reframe()
         for key in sorted(self._moved_pods):
             changed |= self._place(key)
         for name in sorted(self._moved_gangs):
@@ -241,8 +219,26 @@ class Snapshot:
         for gang in self._assumed.released(now):
             self._moved_pods.update(self.members.get(gang, ()))
 
+    def _reframe(self) -> bool:
+        """Bring nodes, queues and topologies up to date; pods on nodes that came or went are told anew."""
+        if not self.frame.moved:
+            return False
+        if self.frame.moved_of(QUEUE):  # a group of another kind takes a queue that exists
+            self._moved_gangs.update(name for name, (kind, _) in self.groups.items() if kind != POD_GROUP)
+        nodes = self.frame.bring_into(self.state)
+        for key in self._standing_on(nodes) if nodes else ():
+            self._told.pop(key, None)
+            if self._strangers.pop(key, None) is not None:
+                self.state.drop_stranger(str(key))
+            self._moved_pods.add(key)
+        return True
+
+    def _standing_on(self, nodes: set[str]) -> list[Key]:
+        wanted = {key: dig(request, "spec", "selectedNode") for key, request in self.requests.items()}
+        return [key for key, pod in self.pods.items() if (pod["spec"].get("nodeName") or wanted.get(key)) in nodes]
+
     def _rebuild(self) -> None:
-        """The frame moved: lay out everything anew."""
+        """Lay out everything anew."""
         self.members.clear()
         self._gang_of.clear()
         self._told.clear()
@@ -250,16 +246,9 @@ class Snapshot:
         for key, pod in self.pods.items():
             self._sort_in(key, pod)
         gangs = tuple(gang for name in sorted(self.members) if (gang := self._gang(name)) is not None)
-        self.state = State.build(
-            World(
-                nodes=tuple(self._nodes.values()),
-                queues=tuple(self._queues.values()),
-                gangs=gangs,
-                topologies=tuple(self._topologies.values()),
-                strangers=tuple(self._strangers.values()),
-            )
-        )
-        self._frame_moved = False
+        self.state = State.build(self.frame.world(gangs, tuple(self._strangers.values())))
+        self._is_fresh = False
+        self.frame.settle()
         self._moved_pods.clear()
         self._moved_gangs.clear()
 
@@ -341,7 +330,10 @@ class Snapshot:
             return ""
         if name := groups.named_gang(pod):
             return name if self._has_place(pod, name) else ""
-        alone = stands_alone(pod, self._jobs.get(job) if (job := _job(pod)) else None)
+        job = _job(pod)
+        if job is not None and job not in self._jobs:
+            self._jobless.setdefault(job, set()).add(key_of(pod))
+        alone = stands_alone(pod, self._jobs.get(job) if job else None)
         return f"{namespace_of(pod)}/{name_of(pod)}{groups.ALONE}" if alone else ""
 
     def _has_place(self, pod: Document, name: str) -> bool:
@@ -358,7 +350,9 @@ class Snapshot:
             gang = groups.lonely(name, pods[0], self._classes)
         else:
             kind, group = self.groups[name]
-            gang = groups.grouped(name, group, groups.queue_for(kind, group, pods, self._queues), self._classes)
+            gang = groups.grouped(
+                name, group, groups.queue_for(kind, group, pods, self.frame.facts[QUEUE]), self._classes
+            )
         tasks = []
         for key in keys:
             if (task := self._task(key, self.pods[key], name)) is not None:
@@ -370,7 +364,7 @@ class Snapshot:
         """The role a pod plays in its gang; None where the gang has no such role."""
         if name.endswith(groups.ALONE) or name not in self.groups:
             return DEFAULT_POD_SET
-        roles = groups.roles_of(self.groups[name][1])
+        roles = self._roles[name]
         role = labels_of(pod).get(labels.SUB_GROUP) if roles else DEFAULT_POD_SET
         return role if role in roles or not roles else None
 

@@ -1,4 +1,5 @@
-"""What consolidation, reclaim and preempt share: ask each waiting gang in fair order, and commit what the solver finds."""
+"""What consolidation, reclaim and preempt share: ask each waiting gang in fair order, and commit what the solver
+finds."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from allaboard.scheduling.victims import VictimOrder
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """Whose tasks may be taken for a gang, the rule that has the last word, and how many gangs may be asked (0: all)."""
+    """Whose tasks may be taken for a gang, the rule that has the last word, and how many gangs may be asked (0:
+    all)."""
 
     leaves: list[int]
     willing: Callable[[GangRow], bool]
@@ -45,7 +47,8 @@ def solver_for(session: Session, gang: GangRow, offer: Offer) -> Solver:
 
 
 def _victims(session: Session, gang: GangRow, offer: Offer) -> Callable[[], VictimOrder]:
-    """Gangs that are willing and not protected by a minimum run time; elastic ones may always shrink to their minimum."""
+    """Gangs that are willing and not protected by a minimum run time; elastic ones may always shrink to their
+    minimum."""
 
     exact = session.policy.exact
 
@@ -59,8 +62,9 @@ def _victims(session: Session, gang: GangRow, offer: Offer) -> Callable[[], Vict
 
 
 def _is_settled(gang: GangRow) -> bool:
-    """Whether this cycle has promised it nothing. KAI takes promises away again in the same cycle; we keep them, so that
-    nobody is evicted for a gang that is not placed in the end."""
+    """Whether this cycle has promised it nothing. KAI takes promises away again in the same cycle; we keep them, so
+    that nobody is evicted for a gang that is not placed in the end.
+    """
     return not any(leaf.count[Status.PIPELINED] for leaf in gang.leaves)
 
 

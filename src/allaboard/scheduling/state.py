@@ -1,8 +1,9 @@
 """The cluster as columns, kept between cycles and updated by events.
 
-Shapes, stated once: node matrices are [resource, node] with rows in name order (`nodes.py`); queue columns are lists per row
-(`queues.py`); tasks are rows of the parallel lists below; gangs are trees of task rows (`gangs.py`); equal demands share a class.
-Between cycles only the methods `put_*` and `drop_*` change a state; inside a cycle only `statement.py` does.
+Shapes, stated once: node matrices are [resource, node] with rows in name order (`nodes.py`); queue columns are
+lists per row (`queues.py`); tasks are rows of the parallel lists below; gangs are trees of task rows (`gangs.py`);
+equal demands share a class. Between cycles only the methods `put_*` and `drop_*` change a state; inside a cycle
+only `statement.py` does.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ class State:
         # Places a moved task still holds until it is gone from them: (node, status, GPU groups) per task row.
         self.ghosts: dict[int, list[tuple[int, Status, tuple[str, ...]]]] = {}
         self.free_rows: list[int] = []
-        # Gangs with pending tasks, gangs that hold something but not their minimum, and gangs changed since orders were kept.
+        # Gangs with pending tasks; gangs that hold something but not their minimum; those changed since orders were kept.
         self.waiting: dict[str, GangRow] = {}
         self.incomplete: dict[str, GangRow] = {}
         self.changed: dict[str, GangRow] = {}
@@ -229,10 +230,7 @@ class State:
         self.task_row[task.name] = row
         node = self.nodes.index.get(task.node, NOWHERE) if IS_USED[task.status] else NOWHERE
         status = task.status if node >= 0 or not IS_USED[task.status] else Status.UNKNOWN
-        columns = (self.task, self.status, self.node, self.klass, self.members, self.groups, self.virtual)
-        values = (task, status, node, klass, leaf, self._groups(task, klass), False)
-        for column, value in zip(columns, values):
-            column[row] = value  # type: ignore[index]
+        self._write(row, task, (status, node), (klass, leaf))
         leaf.klass = klass if not leaf.rows or leaf.klass is klass else None
         gang.rows.append(row)
         leaf.rows.append(row)
@@ -241,6 +239,21 @@ class State:
             self.nodes.occupy(node, klass, status, self.groups[row])
         self._count(gang, row, 1.0)
         return row
+
+    def _write(self, row: int, task: Task, place: tuple[Status, int], kind: tuple[PodClass, Members]) -> None:
+        """Fill a row of the task columns; a new row is one longer than they are."""
+        (status, node), (klass, leaf), groups = place, kind, self._groups(task, kind[0])
+        self.task[row] = task
+        if row == len(self.status):
+            self.status.append(status)
+            self.node.append(node)
+            self.klass.append(klass)
+            self.members.append(leaf)
+            self.groups.append(groups)
+            self.virtual.append(False)
+            return
+        self.status[row], self.node[row], self.klass[row] = status, node, klass
+        self.members[row], self.groups[row], self.virtual[row] = leaf, groups, False
 
     def _remove(self, gang: GangRow, row: int) -> None:
         task, leaf = self.task[row], self.members[row]
@@ -258,8 +271,7 @@ class State:
     def _new_row(self) -> int:
         if self.free_rows:
             return self.free_rows.pop()
-        for column in (self.task, self.status, self.node, self.klass, self.members, self.groups, self.virtual):
-            column.append(None)  # type: ignore[attr-defined]
+        self.task.append(None)
         return len(self.task) - 1
 
     @staticmethod

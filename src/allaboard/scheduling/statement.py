@@ -1,9 +1,9 @@
 """All or nothing: every change a cycle makes to a state goes through a statement, which can take back what it did.
 
-A statement is a journal of records that know how to undo themselves. What is not committed is undone when the `with` block
-ends. The solver sets checkpoints and rolls back to them. Three steps exist: *evict* (a task starts to leave), *allocate* (it gets
-idle room) and *pipeline* (it gets room that is still being released). An evicted task that is pipelined onto the place it was
-evicted from is simply put back.
+A statement is a journal of records that know how to undo themselves. What is not committed is undone when the
+`with` block ends. The solver sets checkpoints and rolls back to them. Three steps exist: *evict* (a task starts to
+leave), *allocate* (it gets idle room) and *pipeline* (it gets room that is still being released). An evicted task
+that is pipelined onto the place it was evicted from is simply put back.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class Statement:
         if all(state.status[row] == PENDING and row not in state.ghosts for row in rows):
             self._place(Placed(rows, nodes, PIPELINED, self._before(rows), [()] * len(rows)))
             return True
-        return all([self.pipeline_one(row, node, state.groups[row]) for row, node in zip(rows, nodes)])
+        placed = [self.pipeline_one(row, node, state.groups[row]) for row, node in zip(rows, nodes)]
+        return all(placed)
 
     def pipeline_one(self, row: int, node: int, groups: tuple[str, ...]) -> bool:
         """As `pipeline`, for one task and its GPU groups; false when it stands there for another reason."""

@@ -1,4 +1,5 @@
-"""What if a job were submitted now: would it start, who would have to go, or what stands in its way; nothing is changed."""
+"""What if a job were submitted now: would it start, who would have to go, or what stands in its way; nothing is
+changed."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ NAME = "what-if/"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`places` when it would start at once; `action`, `evicted` and `moved` when others must make room; else a reason."""
+    """`places` when it would start at once; `action`, `evicted` and `moved` when others must make room; else a
+    reason."""
 
     places: tuple[tuple[str, str], ...] = ()
     action: str = ""

@@ -73,15 +73,14 @@ class _Judge:
                 self.visit(node.items, item, counterpart(node, item, old), (path, index))
 
     def judge(self, node: Node, value: Any, old: Any, path: Path) -> None:
-        same = equality(Type("list", None, node), Type("list", None, node)) or (lambda a, b: a == b)
-        unchanged = old is not None and same(value, old)
         for rule in rules_of(node, root=path is None):
             if rule.is_transition and old is None and not rule.has_optional_old:
                 continue
-            # What was wrong before and did not change is tolerated, unless the rule is about the change itself.
-            if unchanged and not rule.is_transition:
-                continue
+            known = len(self.causes)
             self.evaluate(rule, node, value, old, path)
+            # What was wrong before and did not change is tolerated, unless the rule is about the change itself.
+            if len(self.causes) > known and not rule.is_transition and old is not None and _is_same(node, value, old):
+                self.causes.pop()
             if self.budget <= 0:
                 self.causes.append(Cause(INVALID, bracketed(path) or NOWHERE, f"Invalid value: {_OUT_OF_BUDGET}"))
                 return
@@ -98,6 +97,11 @@ class _Judge:
             if holds is not True:
                 self.causes.append(_cause(rule, value, path, _message(rule, scope)))
         self.budget -= scope.cost + 1
+
+
+def _is_same(node: Node, value: Any, old: Any) -> bool:
+    same = equality(Type("list", None, node), Type("list", None, node))
+    return same is not None and same(value, old)
 
 
 def _scope(rule: Rule, node: Node, value: Any, old: Any) -> Scope:

@@ -17,7 +17,7 @@ from allaboard.kube.client import Client
 from allaboard.kube.http import Address as Target
 from allaboard.kube.http import Transport
 from allaboard.kube.remote import RemoteClient
-from allaboard.main import bootstrap
+from allaboard.main.heart import bootstrap
 
 BACKENDS = ("inside", "http")
 TOKEN = "test-token"
@@ -41,4 +41,3 @@ async def client_of(backend: str) -> AsyncIterator[Client]:
 
 async def _token() -> str:
     return TOKEN
-

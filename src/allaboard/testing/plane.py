@@ -11,25 +11,24 @@ from allaboard.api.documents import Document, Key
 from allaboard.api.kinds import NODE, Kind
 from allaboard.cluster.store import Journal, NoJournal
 from allaboard.kube.clock import Clock, SystemClock
-from allaboard.main import GATES, Heart, Settings, bootstrap
+from allaboard.main.heart import Heart, bootstrap
+from allaboard.main.settings import GATES, Settings
 from allaboard.sdk.home import Home
 
-EVERYONE = tuple(
-    [
-        "trainjob",
-        "jobset",
-        "job",
-        "ttl",
-        "grouper",
-        "scheduler",
-        "podgroups",
-        "queues",
-        "binder",
-        "namespaces",
-        "accounts",
-        "rootca",
-        "garbage",
-    ]
+EVERYONE = (
+    "trainjob",
+    "jobset",
+    "job",
+    "ttl",
+    "grouper",
+    "scheduler",
+    "podgroups",
+    "queues",
+    "binder",
+    "namespaces",
+    "accounts",
+    "rootca",
+    "garbage",
 )
 
 

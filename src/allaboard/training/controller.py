@@ -17,7 +17,7 @@ from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch, controller_key, own_key
 from allaboard.kube.plan import NOTHING, Create, Event, Plan
-from allaboard.training import lifecycle
+from allaboard.training import lifecycle, metrics
 from allaboard.training.facts import Facts, Settings
 from allaboard.training.framework import OURS, Framework
 from allaboard.training.job import TrainJob
@@ -82,6 +82,7 @@ class TrainJobController:
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         """Hear of every change before its keys are due."""
         if kind is kinds.TRAIN_JOB:
+            metrics.count(old, new)
             self._note_suspension(old, new)
         elif kind is kinds.POD and new is not None:
             for key in of_failed_pod(new):
@@ -105,7 +106,10 @@ class TrainJobController:
             self._failures.pop(key, None)
             return NOTHING
         world = await self._load(TrainJob(document))
-        return lifecycle.decide(world, self.framework, self.clock.now())
+        plan = lifecycle.decide(world, self.framework, self.clock.now())
+        for event in plan.events:
+            metrics.ERRORS.labels(event.reason).inc()
+        return plan
 
     async def _load(self, job: TrainJob) -> lifecycle.World:
         snapshot = await self.reader.get(kinds.CONFIG_MAP, Key(job.namespace, job.snapshot_name))

@@ -15,6 +15,7 @@ from allaboard.points import nearest
 from allaboard.training import admission, migration
 from allaboard.training.job import TrainJob
 from allaboard.training.render import structure
+from allaboard.training.runtimes import shipped_runtimes
 
 RUNTIMES = (kinds.TRAINING_RUNTIME, kinds.CLUSTER_TRAINING_RUNTIME)
 CHECKED = (kinds.TRAIN_JOB, *RUNTIMES)
@@ -55,6 +56,11 @@ def lint(documents: Documents, known: Documents) -> list[Finding]:
     shelf = Shelf([*known, *(document for document in documents if _is_checked(document))])
     found = [finding for at, document in enumerate(documents) for finding in _of(at, document, shelf)]
     return sorted(found, key=lambda finding: (finding.document, finding.path, finding.message))
+
+
+def report(documents: Documents) -> list[Finding]:
+    """Everything wrong with these documents, when the shipped runtimes are there."""
+    return lint(documents, shipped_runtimes())
 
 
 def _is_checked(document: Document) -> bool:

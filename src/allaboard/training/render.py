@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
 from allaboard.api import crds, kinds
 from allaboard.api.documents import Document, Documents
+from allaboard.api.errors import AboardError
 from allaboard.api.kinds import Kind, kind_of
-from allaboard.points import Plugin
+from allaboard.points import Plugin, nearest
 from allaboard.schema.structure import Structure
 from allaboard.training import runtime as runtimes
 from allaboard.training.facts import Facts
@@ -17,6 +18,7 @@ from allaboard.training.framework import OURS, Framework
 from allaboard.training.info import Info
 from allaboard.training.job import TrainJob
 from allaboard.training.plugins.jobset import JobSet
+from allaboard.training.runtimes import shipped_runtimes
 
 JOB, DEFAULT = "TrainJob", "default"
 # Members of a TrainJob that the JobSet takes over word by word.
@@ -49,6 +51,44 @@ def render(runtime: Document, trainjob: Document, facts: Facts, framework: Frame
     """Every object of a TrainJob, the JobSet first."""
     job = TrainJob(with_defaults(trainjob))
     return sorted(framework.build(with_defaults(runtime), job, facts), key=_importance)
+
+
+class NothingToRender(AboardError):
+    """The files hold no TrainJob, or one whose runtime is nowhere to be found."""
+
+    exit_code = 3
+
+
+def texts(documents: Documents, entropy: Callable[[int], bytes], *, explained: bool = False) -> Iterator[str]:
+    """The final objects of every TrainJob among these documents, as YAML; runtimes come from here or are shipped."""
+    jobs = [document for document in documents if document.get("kind") == kinds.TRAIN_JOB.kind]
+    if not jobs:
+        raise NothingToRender("there is no TrainJob to render; give a file that holds one")
+    known = {
+        document["metadata"]["name"]: document
+        for document in (*shipped_runtimes(), *documents)
+        if _is_runtime(document)
+    }
+    for job in jobs:
+        named = {**job, "metadata": {"namespace": "default", "uid": "", **job["metadata"]}}
+        name = TrainJob(job).runtime.name
+        if name not in known:
+            raise NothingToRender(f'runtime "{name}" is in no file and is not shipped{nearest(name, known)}')
+        for found in explain(known[name], named, Facts(entropy=entropy)):
+            shown = _without_keys(found)
+            yield annotated(shown if explained else Explained(shown.document))
+
+
+def _is_runtime(document: Document) -> bool:
+    return document.get("kind") in (kinds.TRAINING_RUNTIME.kind, kinds.CLUSTER_TRAINING_RUNTIME.kind)
+
+
+def _without_keys(explained: Explained) -> Explained:
+    """Keys are made when a job is created; the ones of a rendering are nobody's."""
+    document = explained.document
+    if document["kind"] != "Secret":
+        return explained
+    return Explained({**document, "data": dict.fromkeys(document["data"], "<generated>")}, explained.authors)
 
 
 def _importance(document: Document) -> tuple[bool, str, str]:

@@ -64,7 +64,7 @@ def prepare(new: Document, old: Document | None, subresource: str) -> Document:
         # Upstream: labels taken from the template are the template's own map, so they grow with it.
         own, template = new["metadata"].get("labels"), dig(new, "spec", "template", "metadata", "labels")
         made = _selecting({**new, "status": {}})
-        return with_labels(without(made, "metadata", "labels")) if own == template else made
+        return with_labels(without(made, "metadata", "labels")) if own is template else made
     if subresource == "status":
         return {**new, "spec": old["spec"]}
     return with_labels({**new, "status": old.get("status", {})})

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from allaboard.scheduling.solving import Offer, solve_each
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.scenario import Scenario
 from allaboard.scheduling.selection import to_place
 from allaboard.scheduling.session import Session
+from allaboard.scheduling.solving import Offer, solve_each
 
 EPSILON = 1e-9
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from allaboard.scheduling.solving import Offer, solve_each
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.selection import to_place
 from allaboard.scheduling.session import Session
+from allaboard.scheduling.solving import Offer, solve_each
 
 
 def preempt(session: Session) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from allaboard.scheduling.solving import Offer, solve_each
 from allaboard.scheduling.fairness import Reclaimer, may_reclaim
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.session import Session
+from allaboard.scheduling.solving import Offer, solve_each
 
 
 def reclaim(session: Session) -> None:

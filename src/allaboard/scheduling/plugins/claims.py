@@ -1,4 +1,5 @@
-"""Devices by claim: a claim must exist, belong to the gang's queue, have consumers to spare, and its devices must be free."""
+"""Devices by claim: a claim must exist, belong to the gang's queue, have consumers to spare, and its devices must
+be free."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Work that has just started is left alone for a while: min-runtime of queues, by the queue just below the common ancestor."""
+"""Work that has just started is left alone for a while: min-runtime of queues, by the queue just below the common
+ancestor."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ class MinRuntime:
         """The moment until which the victim may not lose its minimum; 0 when it is not protected."""
         if victim.last_start is None or action not in ("preempt", "reclaim"):
             return 0.0
-        rows = queues.path[victim.queue]
+        rows: Sequence[int] = queues.path[victim.queue]
         if action == "reclaim" and self.method == "lca":
             rows = self._from_common(queues, rows, queues.path[claimant.queue])
         field, default = _FIELDS[action], getattr(self, action)

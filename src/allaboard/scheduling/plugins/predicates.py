@@ -27,7 +27,8 @@ class Predicates:
         return ports if near is None else near if ports is None else near & ports
 
     def _gpu_kinds(self, nodes: Nodes, wanted: PodClass) -> Mask | None:
-        """MIG slices only on MIG nodes, fractions not on them, whole devices not on nodes that hand them out by claim."""
+        """MIG slices only on MIG nodes, fractions not on them, whole devices not on nodes that hand them out by
+        claim."""
         if wanted.demand.legacy_mig:
             return np.zeros(len(nodes), dtype=bool)
         if nodes.only_plain_gpus and not wanted.mig:

@@ -45,7 +45,8 @@ _BOUND = {"NonPreemptibleOverQuota": "quota for non-preemptible work", "OverLimi
 def _over(code: str, queue: str, resource: str, numbers: tuple[float, float, float]) -> Reason:
     bound, held, wanted = numbers
     left = max(bound - held, 0.0)
-    message = f'needs {wanted:g} {resource}, but queue "{queue}" may use {left:g} more: it holds {held:g} of its {_BOUND[code]} {bound:g}'
+    room = f"it holds {held:g} of its {_BOUND[code]} {bound:g}"
+    message = f'needs {wanted:g} {resource}, but queue "{queue}" may use {left:g} more: {room}'
     verdict = "Impossible" if wanted > bound + EPSILON else "Waiting"
     field = "quota" if code == "NonPreemptibleOverQuota" else "limit"
     remedy = f'raise spec.resources.{resource}.{field} of queue "{queue}" (now {bound:g})'

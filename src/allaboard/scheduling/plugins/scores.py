@@ -1,4 +1,5 @@
-"""Which of the nodes that fit is best. The constants are rungs of a ladder: a higher rung always outweighs all lower ones."""
+"""Which of the nodes that fit is best. The constants are rungs of a ladder: a higher rung always outweighs all
+lower ones."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class ResourceType:
 
 
 class GpuSharingOrder:
-    """A device that is shared already is better than a fresh one. KAI asks this for every pod, also for one without GPU."""
+    """A device that is shared already is better than a fresh one. KAI asks this for every pod, also for one without
+    GPU."""
 
     name = "gpusharingorder"
 
@@ -78,7 +80,8 @@ class NodePlacement:
         free, capacity = nodes.free(resource)[among], nodes.capacity[resource][among]
         has = capacity != 0
         if self._strategy(wanted) == "spread":
-            return np.divide(free, capacity, out=np.zeros_like(free), where=has)
+            part: Column = np.divide(free, capacity, out=np.zeros_like(free), where=has)
+            return part
         if not has.any() or free[has].max() <= 0:
             return np.zeros_like(free)
         low, high = free[has].min(), free[has].max()

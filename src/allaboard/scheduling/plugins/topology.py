@@ -1,8 +1,9 @@
-"""Gangs that stay close together: node sets from the domains of a topology, tightest fit first, narrowest level first.
+"""Gangs that stay close together: node sets from the domains of a topology, tightest fit first, narrowest level
+first.
 
-A domain is the set of nodes with the same values on the labels of a topology down to some level; a node without all labels is
-outside. Tightest is the domain whose free resources the request fills most. A preferred level also scores nodes, so that pods
-concentrate in the emptiest domain of that level; a required level bounds every candidate.
+A domain is the set of nodes with the same values on the labels of a topology down to some level; a node without all
+labels is outside. Tightest is the domain whose free resources the request fills most. A preferred level also scores
+nodes, so that pods concentrate in the emptiest domain of that level; a required level bounds every candidate.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allaboard.scheduling.classes import CPU, GPU, MEMORY, PODS, Column, PodClass
+from allaboard.scheduling.classes import CPU, GPU, MEMORY, PODS, Column, Mask, PodClass
 from allaboard.scheduling.facts import Constraint, Topology
 from allaboard.scheduling.gangs import IS_ACTIVE, Member
 from allaboard.scheduling.nodes import Nodes, Rows
@@ -26,9 +27,11 @@ EPSILON = 1e-9
 
 @dataclass(slots=True)
 class Domains:
-    """A topology laid over the nodes: per level the domain of each node (-1 outside), and the names and parents of domains.
+    """A topology laid over the nodes: per level the domain of each node (-1 outside), and the names and parents of
+    domains.
 
-    Level 0 is the root with one domain; level i + 1 belongs to the i-th label. Domains of a level are numbered in id order.
+    Level 0 is the root with one domain; level i + 1 belongs to the i-th label. Domains of a level are numbered in
+    id order.
     """
 
     levels: tuple[str, ...]
@@ -64,7 +67,8 @@ class Domains:
     def sums(self, level: int, column: Column) -> Column:
         """A node column summed per domain."""
         rows = self.inside
-        return np.bincount(self.domain[level][rows], weights=column[rows], minlength=self.count(level))
+        sums = np.bincount(self.domain[level][rows], weights=column[rows], minlength=self.count(level))
+        return sums.astype(np.float64)
 
     def level_of(self, label: str) -> int:
         return self.levels.index(label) + 1 if label in self.levels else -1
@@ -168,17 +172,17 @@ class Search:
             for resource, column in enumerate(free):
                 if need.total[resource] > 0:
                     sums = np.where(inside, domains.sums(level, column), 0.0)
-                    ratio = np.maximum(ratio, _ratio(need.total[resource], sums, resource))
+                    ratio = np.maximum(ratio, _ratio(float(need.total[resource]), sums, resource))
             counted = domains.sums(level, copies) >= need.count
             ratios.append(ratio)
             fits.append(np.where(inside, counted, ratio <= 1 + EPSILON) if need.even else ratio <= 1 + EPSILON)
         return ratios, fits
 
-    def _beneath(self, level: int, common: tuple[int, int]) -> np.ndarray:
+    def _beneath(self, level: int, common: tuple[int, int]) -> Mask:
         """Domains of a level that lie inside the common one."""
         if level < common[0]:
             return np.zeros(self.domains.count(level), dtype=bool)
-        inside = np.arange(self.domains.count(common[0])) == common[1]
+        inside: Mask = np.arange(self.domains.count(common[0])) == common[1]
         for lower in range(common[0] + 1, level + 1):
             inside = inside[self.domains.parent[lower]]
         return inside

@@ -209,6 +209,11 @@ def is_of(value: Any, wanted: str) -> bool:
 
 def equal(left: Any, right: Any) -> bool:
     """CEL's equality: numbers compare across their types, nothing else does."""
+    if left is right:
+        return bool(left == left)
+    # What Python tells apart is different; what it takes for equal may still be true and 1.
+    if left != right:
+        return False
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, list) and isinstance(right, list):

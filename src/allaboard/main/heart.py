@@ -1,0 +1,147 @@
+"""The heart of a plane: the cluster, every controller and every admission hook by name, and the first objects."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+
+from allaboard.api import crds, kinds
+from allaboard.api.documents import Document
+from allaboard.api.errors import AlreadyExists
+from allaboard.api.kinds import Kind, kind_of
+from allaboard.api.meta import key_of
+from allaboard.cluster.admitters import ADMISSION as BUILT_IN_ADMISSION
+from allaboard.cluster.inside import Inside
+from allaboard.cluster.keeper import Keeper, keeping
+from allaboard.cluster.memory import Store
+from allaboard.cluster.plane import Cluster
+from allaboard.cluster.store import Journal
+from allaboard.jobs import admission as jobs_admission
+from allaboard.jobs import controller as jobs
+from allaboard.kube.clock import Clock
+from allaboard.kube.controller import Controller, Loop
+from allaboard.kube.informer import Informers
+from allaboard.main.settings import Settings
+from allaboard.scheduling import admission as scheduling_admission
+from allaboard.scheduling import binder, defaults, grouper, loop, podgroups, policy, status
+from allaboard.training import admission as training_admission
+from allaboard.training import runtimes
+from allaboard.training.controller import TrainJobController
+from allaboard.training.facts import Settings as TrainingSettings
+from allaboard.upkeep import accounts, claims, endpoints, firsts, namespaces, nodes, quota, rootca
+
+POD_GROUPS = (kinds.POD_GROUP, kinds.POD_GROUP_COSCHEDULING, kinds.POD_GROUP_VOLCANO)
+# Ruling 22: whose pods the embedded scheduler takes.
+SCHEDULERS = frozenset({"default-scheduler", "kai-scheduler", "aboard"})
+
+
+class Heart:
+    """Cluster, controllers and scheduler in one process: everything but the doors and the nodes."""
+
+    def __init__(self, settings: Settings, clock: Clock, journal: Journal, authority: str = "") -> None:
+        self.settings = settings
+        self.clock: Clock = clock
+        self.authority = authority
+        hooks = [*BUILT_IN_ADMISSION, *(hook for name in settings.admission for hook in ADMISSION[name](self))]
+        self.cluster = Cluster(Store(journal), hooks)
+        self.client = Inside(self.cluster)
+        self.informers = Informers(self.client, clock)
+        made = [controller for name in settings.controllers for controller in CONTROLLERS[name](self)]
+        self.loops = [Loop(controller, self.client, self.informers, clock) for controller in made]
+
+    @property
+    def training(self) -> TrainingSettings:
+        """Pods report progress to the API server, at the address every pod is given for it."""
+        url = "https://$(KUBERNETES_SERVICE_HOST):$(KUBERNETES_SERVICE_PORT)"
+        return TrainingSettings(status_url=url, gates=self.gates & {"TrainJobStatus"})
+
+    def served(self) -> list[Kind]:
+        """Every kind served now, definitions of users included."""
+        return [rules.kind for rules in self.cluster.registry.rules()]
+
+    @property
+    def gates(self) -> frozenset[str]:
+        return frozenset(name for name, on in self.settings.gates.items() if on)
+
+    def keeping(self) -> AbstractAsyncContextManager[Keeper]:
+        """What the store itself needs done: owners' garbage, definitions, expired events."""
+        return keeping(self.cluster, garbage="garbage" in self.settings.controllers)
+
+    async def run(self) -> None:
+        """Keep every controller going until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.informers.run())
+            await self.informers.synced()
+            for each in self.loops:
+                group.create_task(each.run(), name=each.controller.name)
+
+
+# Every controller by the name people switch it with. On a cluster the same classes run over HTTP.
+CONTROLLERS: dict[str, Callable[[Heart], Iterable[Controller]]] = {
+    "trainjob": lambda h: [TrainJobController(h.informers, h.clock, h.training, live=h.client)],
+    "jobset": lambda h: [jobs.JobSetController(h.informers, h.clock, h.gates)],
+    "job": lambda h: [jobs.JobController(h.informers, h.clock), jobs.TrackingController(h.informers)],
+    "placement": lambda h: [jobs.PlacementController(h.informers, h.clock)],
+    "ttl": lambda h: [jobs.JobTtlController(h.informers, h.clock)],
+    "grouper": lambda h: [
+        grouper.Grouper(h.informers, h.clock, h.client, podgroups.Settings(SCHEDULERS), grouper.EMBEDDED_OWNERS)
+    ],
+    "scheduler": lambda h: [loop.Scheduler(h.informers, h.clock, SCHEDULERS, policy.DEFAULT)],
+    "podgroups": lambda h: [status.PodGroupStatus(h.informers, h.clock, POD_GROUPS)],
+    "queues": lambda h: [status.QueueStatus(h.informers, h.clock)],
+    "binder": lambda h: [binder.Binder(h.informers, h.clock)],
+    "namespaces": lambda h: [namespaces.Namespaces(h.informers, h.clock, h.client, h.served)],
+    "accounts": lambda h: [accounts.Accounts(h.informers, h.clock)],
+    "rootca": lambda h: [rootca.RootCa(h.informers, h.clock, h.authority)],
+    "claim-protection": lambda h: [claims.ClaimProtection(h.informers, h.clock)],
+    "claims": lambda h: [claims.Claims(h.informers, h.clock, str(h.settings.home.path / "volumes"))],
+    "quota": lambda h: [kind(h.informers, h.clock, h.client, h.served) for kind in (quota.Quotas, quota.QuotaUse)],
+    "endpoints": lambda h: [endpoints.Endpoints(h.informers, h.clock)],
+    "nodes": lambda h: [nodes.Nodes(h.informers, h.clock)],
+    "garbage": lambda h: [],  # works on the store itself: see `keeping`
+}
+ADMISSION: dict[str, Callable[[Heart], Iterable[object]]] = {
+    "trainjob": lambda h: training_admission.hooks(h.clock.now),
+    "jobset": lambda h: jobs_admission.hooks(h.gates),
+    "scheduling": lambda h: scheduling_admission.hooks(podgroups.Settings(SCHEDULERS)),
+}
+
+
+async def bootstrap(client: Inside, keeper: Keeper, authority: str = "", *, storage: bool = True) -> None:
+    """What every plane has from its first start; our own kinds and runtimes follow the version that runs.
+
+    `storage`: somebody provisions volumes, so there is a default storage class.
+    """
+    for crd in crds.documents():
+        await client.apply(kinds.CRD, crd, manager="aboard", force=True)
+    await keeper.settle()  # from here on our kinds are served
+    for document in firsts.objects(443):
+        await _make(client, document, firsts.MANAGER)
+    for document in [*_first_objects(authority), *([claims.storage_class()] if storage else [])]:
+        await _make(client, document, "aboard")
+    for runtime in runtimes.shipped_runtimes():
+        await client.apply(kind_of(runtime), runtime, manager="aboard", force=True)
+
+
+async def _make(client: Inside, document: Document, manager: str) -> None:
+    """Create it unless it is there."""
+    kind = kind_of(document)
+    if await client.get(kind, key_of(document)) is None:
+        with contextlib.suppress(AlreadyExists):
+            await client.create(kind, document, manager=manager)
+
+
+def _first_objects(authority: str) -> list[Document]:
+    system = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TrainingSettings().namespace}}
+    return [system, _trust(authority), *(document for _, document in defaults.OBJECTS)]
+
+
+def _trust(authority: str) -> Document:
+    """The certificate pods trust when they report progress."""
+    settings = TrainingSettings()
+    metadata = {"name": settings.secret, "namespace": settings.namespace}
+    text = base64.b64encode(authority.encode()).decode()
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": {"ca.crt": text}}

@@ -1,0 +1,35 @@
+"""What the doors may ask without a plane: schemas, rendering, linting."""
+
+from __future__ import annotations
+
+import difflib
+import re
+
+from allaboard.api import crds
+from allaboard.api.documents import Document
+from allaboard.api.kinds import Kind, kind_of
+from allaboard.training import lint, render
+
+# What the doors may ask without a plane.
+lint_report, lint_fix, render_texts = lint.report, lint.fix, render.texts
+
+
+def nearest_field(document: Document, path: str) -> str:
+    """The remedy for a misspelt field: the closest name its schema knows at that place."""
+    schema = _schema(kind_of(document))
+    *parents, last = re.sub(r"\[\d+\]", ".[]", path).split(".")
+    for step in parents:
+        schema = (schema.get("items") if step == "[]" else (schema.get("properties") or {}).get(step)) or {}
+    names = list(schema.get("properties") or {})
+    close = difflib.get_close_matches(last, names, n=1)
+    return f'; did you mean "{close[0]}"?' if close else f"; known here: {', '.join(names)}" if names else ""
+
+
+def _schema(kind: Kind) -> Document:
+    """What a kind of ours may look like; nothing for Kubernetes' own kinds."""
+    for crd in crds.documents():
+        if crd["spec"]["names"]["kind"] == kind.kind and crd["spec"]["group"] == kind.group:
+            versions = {version["name"]: version for version in crd["spec"]["versions"]}
+            schema: Document = versions[kind.version]["schema"]["openAPIV3Schema"]
+            return schema
+    return {}

@@ -1,0 +1,152 @@
+"""The in-process client: the same verbs as over the wire, and what only it can do."""
+
+import asyncio
+
+import pytest
+
+from allaboard.api import kinds
+from allaboard.api.documents import Key
+from allaboard.api.errors import AlreadyExists, Conflict, Gone, Invalid, NotFound
+from allaboard.api.meta import owner_reference, uid_of
+from allaboard.api.queries import Select
+from allaboard.cluster.memory import Ring
+from tests.cluster.plane import Plane, config_map, pod
+
+
+def run(story):
+    async def furnished():
+        return await story(await Plane().furnish())
+
+    return asyncio.run(furnished())
+
+
+def test_together_is_all_or_none():
+    async def story(plane):
+        await plane.client.together([config_map("a"), config_map("b")], manager="t")
+        before = plane.cluster.store.revision
+        for group, error in (
+            ([config_map("c"), config_map("a")], AlreadyExists),
+            ([config_map("c"), config_map("c")], AlreadyExists),
+            ([config_map("c"), config_map("Bad Name")], Invalid),
+        ):
+            with pytest.raises(error):
+                await plane.client.together(group, manager="t")
+        names = [document["metadata"]["name"] for document in await plane.client.list(kinds.CONFIG_MAP)]
+        assert names == ["a", "b"]
+        assert plane.cluster.store.revision == before, "what is refused costs no revision"
+
+    run(story)
+
+
+def test_owned_finds_what_an_owner_controls_and_nothing_else():
+    async def story(plane):
+        owner = await plane.client.create(kinds.CONFIG_MAP, config_map("owner"), manager="t")
+        for name, controller in (("mine", True), ("seen", False)):
+            child = config_map(name)
+            child["metadata"]["ownerReferences"] = [owner_reference(owner, controller=controller)]
+            await plane.client.create(kinds.CONFIG_MAP, child, manager="t")
+        found = await plane.client.owned(kinds.CONFIG_MAP, owner)
+        assert [document["metadata"]["name"] for document in found] == ["mine"]
+
+    run(story)
+
+
+def test_a_pod_is_bound_once_and_never_a_namesake():
+    async def story(plane):
+        made = await plane.client.create(kinds.POD, pod("p"), manager="t")
+        with pytest.raises(Conflict, match="UID in precondition"):
+            await plane.client.bind(Key("default", "p"), "another-uid", "n1")
+        await plane.client.bind(Key("default", "p"), uid_of(made), "n1")
+        bound = await plane.client.get(kinds.POD, Key("default", "p"))
+        assert bound["spec"]["nodeName"] == "n1"
+        assert bound["status"]["conditions"][0]["type"] == "PodScheduled"
+        with pytest.raises(Conflict, match="already assigned"):
+            await plane.client.bind(Key("default", "p"), uid_of(made), "n2")
+        with pytest.raises(NotFound):
+            await plane.client.bind(Key("default", "none"), "", "n1")
+
+    run(story)
+
+
+async def taken(stream, count):
+    """The first changes of a watch."""
+    changes = []
+    async for batch in stream:
+        changes += [(change.type, change.document["metadata"]["name"]) for change in batch]
+        if len(changes) >= count:
+            await stream.aclose()
+            return changes
+    return changes
+
+
+def test_a_watch_from_a_listing_misses_nothing():
+    async def story(plane):
+        await plane.client.create(kinds.CONFIG_MAP, config_map("before"), manager="t")
+        listing = await plane.client.listing(kinds.CONFIG_MAP)
+        await plane.client.create(kinds.CONFIG_MAP, config_map("a", k="1"), manager="t")
+        stream = plane.client.watch(kinds.CONFIG_MAP, listing.revision)
+        reading = asyncio.ensure_future(taken(stream, 3))
+        await asyncio.sleep(0)
+        await plane.client.update(kinds.CONFIG_MAP, config_map("a", k="2"), manager="t")
+        await plane.client.delete(kinds.CONFIG_MAP, Key("default", "a"))
+        assert await reading == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+
+    run(story)
+
+
+def test_a_watch_through_a_selector_sees_objects_come_and_go():
+    async def story(plane):
+        listing = await plane.client.listing(kinds.CONFIG_MAP)
+        labelled = config_map("a")
+        labelled["metadata"]["labels"] = {"in": "yes"}
+        await plane.client.create(kinds.CONFIG_MAP, config_map("other"), manager="t")
+        await plane.client.create(kinds.CONFIG_MAP, labelled, manager="t")
+        await plane.client.update(kinds.CONFIG_MAP, config_map("a"), manager="t")
+        await plane.client.update(kinds.CONFIG_MAP, labelled, manager="t")
+        stream = plane.client.watch(kinds.CONFIG_MAP, listing.revision, Select(labels="in=yes"))
+        assert await taken(stream, 3) == [("ADDED", "a"), ("DELETED", "a"), ("ADDED", "a")]
+
+    run(story)
+
+
+def test_a_watch_older_than_memory_is_told_so():
+    async def story(plane):
+        plane.cluster.store.table("configmaps").ring = Ring(0, limit=2)
+        for index in range(9):
+            await plane.client.create(kinds.CONFIG_MAP, config_map(f"n{index}"), manager="t")
+        with pytest.raises(Gone):
+            await taken(plane.client.watch(kinds.CONFIG_MAP, "1"), 1)
+
+    run(story)
+
+
+def test_a_kind_that_is_not_served_is_not_found():
+    async def story(plane):
+        with pytest.raises(NotFound, match="could not find the requested resource"):
+            await plane.client.list(kinds.JOB_SET)
+
+    run(story)
+
+
+def test_a_field_selector_reads_fields():
+    async def story(plane):
+        for name, node in (("a", "n1"), ("b", "n2"), ("c", "n1")):
+            await plane.client.create(kinds.POD, pod(name, nodeName=node), manager="t")
+        found = await plane.client.list(kinds.POD, Select(fields="spec.nodeName=n1"))
+        assert [document["metadata"]["name"] for document in found] == ["a", "c"]
+        others = await plane.client.list(kinds.POD, Select(fields="spec.nodeName!=n1"))
+        assert [document["metadata"]["name"] for document in others] == ["b"]
+
+    run(story)
+
+
+def test_events_are_one_store_with_two_faces():
+    async def story(plane):
+        about = {"kind": "Pod", "namespace": "default", "name": "p"}
+        event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "default"}}
+        event |= {"involvedObject": about, "reason": "R", "message": "m", "type": "Normal"}
+        await plane.client.create(kinds.EVENT, event, manager="t")
+        (seen,) = await plane.client.list(kinds.EVENT_V1)
+        assert (seen["apiVersion"], seen["note"], seen["regarding"]) == ("events.k8s.io/v1", "m", about)
+
+    run(story)

@@ -1,0 +1,202 @@
+"""Why not: every refusal names one dominant cause, with numbers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from allaboard.scheduling.facts import (
+    Constraint,
+    Demand,
+    Node,
+    PodSet,
+    Queue,
+    Requirement,
+    Share,
+    Status,
+    SubGroup,
+    Taint,
+    Task,
+    Topology,
+    World,
+)
+from tests.scheduling.worlds import ROOM, decide, gang, node, wish, world
+
+Q = (Queue("q", gpu=Share(100.0)),)
+
+
+def reason_of(facts: World, name: str = "x"):
+    return decide(facts).reasons[name]
+
+
+CASES = {
+    # world, then code, verdict, message
+    "too little is free": (
+        world("a:4/2", "x:4x1"),
+        "InsufficientResource", "Waiting", "2 of 4 tasks fit (1 gpu each); needs 4 gpu, 2 free",
+    ),
+    "enough is free but in pieces": (
+        world("a:2/1 b:2/1", "x:1x2"),
+        "Fragmented", "Waiting",
+        "0 of 1 tasks fit (2 gpu each); enough is free in total, but not enough on single nodes",
+    ),
+    "a pod larger than any node": (
+        world("a:2 b:4", "x:1x8"),
+        "NeverFits", "Impossible",
+        "0 of 1 tasks fit (8 gpu each); no node is large enough for one of them, even when empty (largest: 4 gpu)",
+    ),
+    "a gang larger than the cluster": (
+        world("a:2", "x:3x1"),
+        "NeverFits", "Impossible", "2 of 3 tasks fit (1 gpu each); an empty cluster has room for only 2",
+    ),
+    "no nodes at all": (
+        World(queues=Q, gangs=(gang("x"),)),
+        "NodesUnready", "Blocked", "0 of 1 tasks fit (1 gpu each); the cluster has no nodes",
+    ),
+    "a queue that is not there": (
+        replace(world("a:2"), gangs=(gang("x", queue="nope"),)),
+        "QueueDoesNotExist", "Blocked", 'queue "nope" does not exist; there are: q',
+    ),
+    "a queue with children": (
+        World((node("a"),), (Queue("top"), Queue("leaf", "top")), (gang("x", queue="top"),)),
+        "QueueNotLeaf", "Blocked", 'queue "top" has child queues and cannot hold jobs; use one of: leaf',
+    ),
+    "a queue whose parent is missing": (
+        World((node("a"),), (Queue("q", "gone"),), (gang("x"),)),
+        "QueueDoesNotExist", "Blocked", 'queue "q" cannot be used: parent queue "gone" of "q" does not exist',
+    ),
+    "queues in a circle": (
+        World((node("a"),), (Queue("q", "r"), Queue("r", "q")), (gang("x"),)),
+        "QueueDoesNotExist", "Blocked", 'queue "q" cannot be used: queue "q" is its own ancestor',
+    ),
+    "pods that do not exist yet": (
+        replace(world("a:8"), gangs=(gang("x", 2, least=4),)),
+        "GangIncomplete", "Waiting", '2 of 4 needed pods of "default" exist',
+    ),
+    "work that may not be evicted beyond the quota": (
+        World((node("a"),), (Queue("q", gpu=Share(1.0)),), (gang("x", 2, priority=100, preemptible=False),)),
+        "NonPreemptibleOverQuota", "Impossible",
+        'needs 2 gpu, but queue "q" may use 1 more: it holds 0 of its quota for non-preemptible work 1',
+    ),
+    "a parent at its limit": (
+        World((node("a"),), (Queue("p", gpu=Share(9.0, 1.0)), Queue("q", "p", gpu=Share(9.0))), (gang("x", 2),)),
+        "ParentOverLimit", "Impossible", 'needs 2 gpu, but queue "p" may use 1 more: it holds 0 of its limit 1',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("facts", "code", "verdict", "message"), CASES.values(), ids=CASES)
+def test_reasons(facts, code, verdict, message):
+    reason = reason_of(facts)
+    assert (reason.code, reason.verdict, reason.message) == (code, verdict, message)
+
+
+def asking(**demand: object) -> World:
+    """One pod with more to say about where it goes."""
+    made = gang("x")
+    task = replace(made.tasks[0], demand=replace(wish(), **demand))
+    return replace(world("a:2 b:2"), gangs=(replace(made, tasks=(task,)),))
+
+
+def test_a_selector_that_matches_nothing():
+    reason = reason_of(asking(selector=(Requirement("disk", "In", ("ssd",)),)))
+    assert reason.code == "NodeSelectorMismatch"
+    assert reason.nodes == {"node(s) didn't match Pod's node affinity/selector": 2}
+
+
+def test_taints_nobody_tolerates():
+    facts = asking()
+    tainted = tuple(replace(each, taints=(Taint("k", "v"),)) for each in facts.nodes)
+    reason = reason_of(replace(facts, nodes=tainted))
+    assert (reason.code, reason.nodes) == ("Tainted", {"node(s) had untolerated taint(s)": 2})
+
+
+def test_cordoned_nodes():
+    facts = asking()
+    reason = reason_of(replace(facts, nodes=tuple(replace(each, unschedulable=True) for each in facts.nodes)))
+    assert (reason.code, reason.nodes) == ("NodesUnready", {"node(s) were unschedulable": 2})
+
+
+def test_a_defect_no_eviction_can_mend():
+    reason = reason_of(asking(obstacle='persistentvolumeclaim "data" not found'))
+    assert (reason.code, reason.verdict, reason.message) == (
+        "VolumeMount", "Blocked", 'persistentvolumeclaim "data" not found',
+    )  # fmt: skip
+
+
+def test_gated_pods_are_named():
+    made = gang("x", 2)
+    tasks = (made.tasks[0], replace(made.tasks[1], status=Status.GATED))
+    reason = reason_of(replace(world("a:8"), gangs=(replace(made, tasks=tasks),)))
+    assert reason.code == "SchedulingGated"
+
+
+def test_a_topology_level_that_is_too_small():
+    tree = SubGroup(pod_sets=(PodSet(minimum=4),), constraint=Constraint("t", required="rack"))
+    nodes = tuple(node(f"n{i}", 2.0, labels={"rack": f"r{i}"}) for i in range(3))
+    facts = World(nodes, Q, (gang("x", 4, tree=tree),), (Topology("t", ("rack",)),))
+    reason = reason_of(facts)
+    assert (reason.code, reason.message) == (
+        "TopologyUnsatisfiable", "3 of 4 tasks fit (1 gpu each); no single rack has room for all of them",
+    )  # fmt: skip
+
+
+def test_a_missing_topology_is_a_reason_and_others_go_on():
+    tree = SubGroup(pod_sets=(PodSet(),), constraint=Constraint("nowhere", required="rack"))
+    facts = replace(world("a:2"), gangs=(gang("x", tree=tree), gang("y", created=1.0)))
+    decisions = decide(facts)
+    assert decisions.reasons["x"].code == "TopologyUnsatisfiable"
+    assert 'topology "nowhere" does not exist' in decisions.reasons["x"].message
+    assert [bind.gang for bind in decisions.binds] == ["y"]
+
+
+def test_a_queue_with_its_share_waits_for_others():
+    queues = (Queue("q", gpu=Share(2.0, weight=0.0)), Queue("r", gpu=Share(2.0, weight=0.0), created=1.0))
+    gangs = (gang("mine", 2, at="a a"), gang("theirs", 2, at="a a", queue="r"), gang("x", created=1.0))
+    reason = reason_of(World((node("a", 4.0),), queues, gangs))
+    assert reason.code == "FairShare"
+    assert "holds 2 gpu (2 deserved, 0 borrowed) of its fair share 2, and needs 1 more" in reason.message
+    assert [holder.gang for holder in reason.held_by] == ["mine", "theirs"]
+
+
+def test_the_place_in_the_queue_is_counted():
+    facts = world("a:1", "x:1x1 y:1x1 z:1x1")
+    reasons = decide(facts).reasons
+    assert [(reasons[name].position, reasons[name].overall) for name in "yz"] == [(1, 1), (2, 2)]
+
+
+def test_promised_room_is_reserved():
+    facts = world("a:2")
+    leaving = gang("old", 2, at="a a")
+    leaving = replace(leaving, tasks=tuple(replace(task, status=Status.RELEASING) for task in leaving.tasks))
+    reason = reason_of(replace(facts, gangs=(leaving, gang("x", 2, created=1.0))))
+    assert (reason.code, reason.message) == ("Reserved", "2 tasks will start on a when what is leaving there is gone")
+
+
+def test_objections_use_the_words_of_kube_scheduler():
+    small = Node("tiny", {**ROOM, "cpu": 100.0, "gpu": 2.0})
+    facts = World((small, node("a", 0.0)), Q, (gang("x"),))
+    assert reason_of(facts).nodes == {"Insufficient cpu": 1, "Insufficient nvidia.com/gpu": 1}
+
+
+def test_numbers_are_plain_numbers():
+    reason = reason_of(world("a:4/2", "x:4x1"))
+    assert {type(value) for value in (*reason.needs.values(), *reason.free.values())} == {float}
+
+
+def test_a_node_with_many_labels_is_no_trouble():
+    crowded = node("a", 2.0, labels={f"label-{i}": str(i) for i in range(10_000)})
+    facts = World((crowded,), Q, (gang("x"),))
+    assert decide(facts).binds
+
+
+def test_a_negative_quota_other_than_unlimited_gives_nothing_away():
+    facts = World((node("a", 2.0),), (Queue("q", gpu=Share(-5.0)), Queue("r", created=1.0)), (gang("x", queue="r"),))
+    assert [bind.gang for bind in decide(facts).binds] == ["x"]
+
+
+def test_a_task_without_requests_has_no_numbers_to_show():
+    empty = Task("x-0", Demand())
+    facts = World((), Q, (replace(gang("x"), tasks=(empty,)),))
+    assert reason_of(facts).message == "0 of 1 tasks fit; the cluster has no nodes"
