@@ -25,7 +25,7 @@ CASES = {
     "a pod on a node that is gone goes": ("a@n1 b@n2", "n2", 60, "fail:a -a"),
     "but not at once": ("a@n1 b@n2", "n2", 39, ""),
     "a pod that is over is only removed": ("a@n1.", "n2", 60, "-a"),
-    "a leaving pod without a node goes": ("a@!", "n2", 0, "-a"),
+    "a leaving pod without a node goes": ("a@!", "n2", 0, "fail:a -a"),
     "a pod without a node waits": ("a@", "n2", 60, ""),
     "without any node nobody is missed": ("a@n1", "", 60, ""),
 }

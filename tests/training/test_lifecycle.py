@@ -86,7 +86,7 @@ def test_a_snapshot_of_somebody_else_is_complained_about_and_looked_at_again():
     foreign = runtimes.snapshot(TrainJob(trainjob(name="other")), runtime())
     plan = decide(trainjob({}), snapshot=foreign)
     assert (plan.apply, plan.again) == ((), NOW + timedelta(minutes=1))
-    assert "belongs to another object; delete it" in plan.events[0].message
+    assert "a snapshot configmap exists but is owned by another object" in plan.events[0].message
 
 
 @pytest.mark.parametrize("who", ["kueue.x-k8s.io/multikueue", "acme.io/controller"])

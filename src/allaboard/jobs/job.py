@@ -49,10 +49,11 @@ def decide(job: Document, members: Sequence[Member], chance: Chance) -> Plan:
     verdict = reach(tally, chance.now)
     change, managed = _change(tally, verdict, chance)
     active = len(tally.active) - len(change.remove) + len(change.make)
+    surplus = NOTHING
     if verdict is None and (verdict := completed(tally, active)):
-        managed = False
+        managed, surplus = False, _surplus(tally)
     story = _Story(tally, verdict, change, active)
-    plan = _pods(story, chance) + _books(story, chance, managed=managed)
+    plan = _pods(story, chance) + _books(story, chance, managed=managed) + surplus
     again = [moment for moment in (change.again, _deadline(order, verdict)) if moment is not None]
     return plan + Plan(again=min(again)) if again else plan
 
@@ -66,6 +67,13 @@ def _change(tally: Tally, verdict: Verdict | None, chance: Chance) -> tuple[Chan
     if change.make and chance.hold is not None and chance.hold > chance.now:
         change = Change(again=chance.hold)
     return change, True
+
+
+def _surplus(tally: Tally) -> Plan:
+    if tally.order.completions is None or tally.succeeded <= tally.order.completions:
+        return NOTHING
+    words = "Too many succeeded pods running after completion count reached"
+    return Plan(events=(Event(tally.order.job, "TooManySucceededPods", words, "Warning"),))
 
 
 def _deadline(order: Order, verdict: Verdict | None) -> datetime | None:

@@ -29,7 +29,7 @@ def sweep(pods: Sequence[Document], missing_since: Mapping[str, datetime], now: 
     if not lost and not stuck:
         return NOTHING
     return Plan(
-        patch=tuple(_failed(pod, now) for pod in lost if not _is_over(pod)),
+        patch=tuple(_failed(pod, now, gone=pod in lost) for pod in (*lost, *stuck) if not _is_over(pod)),
         delete=tuple(Delete(kinds.POD, key_of(pod), uid_of(pod), grace=0) for pod in (*lost, *stuck)),
     )
 
@@ -38,7 +38,8 @@ def _is_over(pod: Document) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
-def _failed(pod: Document, now: datetime) -> Patch:
+def _failed(pod: Document, now: datetime, *, gone: bool) -> Patch:
+    """Failed, so that its Job may count it; whose node is gone was disrupted."""
     condition = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -46,5 +47,5 @@ def _failed(pod: Document, now: datetime) -> Patch:
         "message": "PodGC: node no longer exists",
         "lastTransitionTime": stamp(now),
     }
-    body = {"status": {"phase": "Failed", "conditions": [condition]}}
+    body = {"status": {"phase": "Failed"} | ({"conditions": [condition]} if gone else {})}
     return Patch(kinds.POD, key_of(pod), body, PatchType.STRATEGIC, "status")

@@ -78,7 +78,7 @@ class Tally:
 
     @property
     def ready(self) -> int:
-        return sum(is_ready(member.document) for member in self.active if member.phase != "Pending")
+        return sum(is_ready(member.document) for member in self.active)
 
 
 def has_failed(order: Order, member: Member) -> bool:

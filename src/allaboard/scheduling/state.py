@@ -49,7 +49,7 @@ class State:
         # Places a moved task still holds until it is gone from them: (node, status, GPU groups) per task row.
         self.ghosts: dict[int, list[tuple[int, Status, tuple[str, ...]]]] = {}
         self.free_rows: list[int] = []
-        # Gangs with pending tasks; gangs that hold something but not their minimum; those changed since orders were kept.
+        # Gangs with pending tasks; gangs that hold something but not their minimum; those changed since the last order.
         self.waiting: dict[str, GangRow] = {}
         self.incomplete: dict[str, GangRow] = {}
         self.changed: dict[str, GangRow] = {}

@@ -72,7 +72,7 @@ def document(group: str, version: str, entries: Iterable[Entry]) -> Document:
     return {"openapi": "3.0.0", "info": title, "paths": paths, "components": {"schemas": dict(sorted(schemas.items()))}}
 
 
-VERSION2 = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+VERSION2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 def version2() -> bytes:

@@ -127,7 +127,7 @@ def _read(reader: Callable[[Any], Any]) -> Walk:
 def _go_complaint(value: Any, path: Path, wanted: str) -> str:
     """What Go says of a value that does not fit; the name of the struct is put in once it is known."""
     found = {"boolean": "bool", "integer": "number", "number": "number"}.get(type_name(value), type_name(value))
-    exact = f" {shown(value)}" if found == "number" and wanted.startswith("int") else ""
+    exact = f" {value!r}" if found == "number" and wanted.startswith("int") else ""
     names = ".".join(step for step in steps(path) if isinstance(step, str) and not isinstance(step, MapKey))
     return f"json: cannot unmarshal {found}{exact} into Go struct field {{}}.{names} of type {wanted}"
 

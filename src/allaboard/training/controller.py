@@ -20,7 +20,7 @@ from allaboard.kube.plan import NOTHING, Create, Event, Plan
 from allaboard.training import lifecycle, metrics
 from allaboard.training.facts import Facts, Settings
 from allaboard.training.framework import OURS, Framework
-from allaboard.training.job import TrainJob
+from allaboard.training.job import SNAPSHOT_SUFFIX, TrainJob
 from allaboard.training.plugins import coscheduling, flux, mpi, progress, volcano
 from allaboard.training.runtime import SNAPSHOT_KEY
 from allaboard.training.status import failures, first_failure
@@ -36,11 +36,19 @@ def of_failed_pod(pod: Document) -> Iterable[Key]:
 
 OWNED = (
     kinds.JOB_SET,
-    kinds.CONFIG_MAP,
     kinds.SECRET,
     kinds.POD_GROUP_COSCHEDULING,
     kinds.POD_GROUP_VOLCANO,
 )
+
+
+def of_config_map(document: Document) -> Iterable[Key]:
+    """A ConfigMap wakes its owner, and one in the place of a snapshot wakes whose snapshot it should be."""
+    keys = set(controller_key(kinds.TRAIN_JOB)(document))
+    namespace, name = key_of(document)
+    if name.endswith(SNAPSHOT_SUFFIX):
+        keys.add(Key(namespace, name.removesuffix(SNAPSHOT_SUFFIX)))
+    return sorted(keys)
 
 
 def _has_gang(snapshot: Document | None, live: Document | None) -> bool:
@@ -74,6 +82,7 @@ class TrainJobController:
         self.watches = (
             Watch(kinds.TRAIN_JOB, own_key),
             *(Watch(kind, owner) for kind in OWNED),
+            Watch(kinds.CONFIG_MAP, of_config_map),
             Watch(kinds.POD, of_failed_pod),
             Watch(kinds.LIMIT_RANGE, self._waiting),
             Watch(kinds.RUNTIME_CLASS, self._waiting),

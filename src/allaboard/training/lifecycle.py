@@ -55,7 +55,10 @@ def decide(world: World, framework: Framework, now: datetime) -> Plan:
         return _expire(world, now)
     if world.snapshot is None and world.runtime is None:
         return _give_up(world, "RuntimeNotFound", _missing(job), now)
-    plan = _objects(world, framework, now) + _settle(world, status.synced(job, world.job_set, now), now)
+    plan = _objects(world, framework, now)
+    # A verdict has written its status; where nothing could be made there is none to write yet.
+    if not plan.status and (world.job_set is not None or not plan.events):
+        plan += _settle(world, status.synced(job, world.job_set, now), now)
     return plan + Plan(again=max(ends, now + SOON)) if ends is not None else plan
 
 

@@ -28,9 +28,12 @@ def snapshot(job: TrainJob, runtime: Document) -> Document:
 
 def thaw(job: TrainJob, config_map: Document) -> Document:
     """The runtime in a snapshot, once it is certain that it is this job's."""
-    where = f'configmap "{name_of(config_map)}"'
+    # Upstream has these two openings, and people search for them.
+    opening = "unable to get" if job.runtime.kind == "TrainingRuntime" else "getting"
+    where = f"{opening} runtime snapshot: invalid runtime snapshot"
     if not is_controlled_by(config_map, job.document):
-        raise BadSnapshot(f"{where}: belongs to another object; delete it, so that this TrainJob can keep its own")
+        raise BadSnapshot(f"{where}: a snapshot configmap exists but is owned by another object")
+    where = f'{where}: configmap "{name_of(config_map)}"'
     text = (config_map.get("data") or {}).get(SNAPSHOT_KEY)
     if text is None:
         raise BadSnapshot(f'{where}: has no key "{SNAPSHOT_KEY}"; delete it, and it is written anew')
