@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from allaboard.api.documents import Document, Key
-from allaboard.api.kinds import JOB_SET, POD
+from allaboard.api.kinds import JOB_SET, POD, SERVICE_ACCOUNT
 from allaboard.cluster.access import MASTERS, User
 from allaboard.cluster.server import Address, App, Doors, serve
 from allaboard.cluster.sqlite import Sqlite
@@ -17,7 +17,7 @@ from allaboard.kube.http import Address as Target
 from allaboard.kube.http import Transport
 from allaboard.kube.remote import RemoteClient
 from allaboard.main.heart import Heart
-from allaboard.testing.plane import plane
+from allaboard.testing.plane import plane, until
 from bench.rows import Row
 
 ROUNDS, CLIENTS = 1000, 32
@@ -48,7 +48,8 @@ async def cpu_each(work: Callable[[int], Awaitable[object]], rounds: int = ROUND
 async def _measure() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         journal = Sqlite(Path(folder) / "store.db")
-        async with plane(controllers=(), admission=(), journal=journal) as heart:
+        async with plane(controllers=("accounts",), admission=(), journal=journal) as heart:
+            await until(heart, SERVICE_ACCOUNT, Key("default", "default"), lambda _: True)
             rows = await _verbs(heart)
             rows += await _over_http(heart)
         journal.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, Protocol
 
 
@@ -25,7 +26,7 @@ def bind(plugins: Sequence[Plugin], points: Iterable[str]) -> Bound:
     """Collect every plugin's methods per point, in the plugins' order; a method that is no point is refused."""
     known = tuple(points)
     for plugin in plugins:
-        for method in _offers(plugin):
+        for method in _offers(type(plugin)):
             if method not in known:
                 raise UnknownPoint(_objection(plugin, method, known))
     return {point: tuple(getattr(p, point) for p in plugins if hasattr(p, point)) for point in known}
@@ -45,9 +46,10 @@ def nearest(word: str, words: Iterable[str]) -> str:
     return f'; did you mean "{close[0]}"?' if close else f"; known: {', '.join(sorted(words))}"
 
 
-def _offers(plugin: Plugin) -> list[str]:
-    methods = inspect.getmembers(type(plugin), inspect.isfunction)
-    return [name for name, _ in methods if not name.startswith("_")]
+@cache  # sessions bind their plugins every cycle, and a class does not change
+def _offers(kind: type) -> tuple[str, ...]:
+    methods = inspect.getmembers(kind, inspect.isfunction)
+    return tuple(name for name, _ in methods if not name.startswith("_"))
 
 
 def _objection(plugin: Plugin, method: str, known: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from tests.conformance.plane import plane
 from tests.conformance.results import Result
 
 # The stories were recorded without scheduler, pod runner and anything of ours beside the reference stack.
-CONTROLLERS = "trainjob,jobset,job,ttl,namespaces,accounts,rootca,claim-protection,garbage"
+CONTROLLERS = "trainjob,jobset,placement,job,ttl,namespaces,accounts,rootca,claim-protection,garbage"
 ADMISSION = "trainjob,jobset"
 OFF = ("TrainJobStatus=false",)  # on by default with us, off in the reference stack
 AT_ONCE = 24

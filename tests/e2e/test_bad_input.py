@@ -28,7 +28,7 @@ CASES = {
         '<stdin>:9:5: unknown field "spec.trainer.numNode"; did you mean "numNodes"?',
     ),
     "a wrong value": (
-        ("apply", "-f", "-"), JOB.format(runtime="plain", field="numNodes").replace("numNodes: 1", "numNodes: 0"), 5,
+        ("apply", "-f", "-"), JOB.format(runtime="plain", field="numNodes").replace("numNodes: 1", "numNodes: -1"), 5,
         "spec.trainer.numNodes",
     ),
     "a missing runtime": (("apply", "-f", "-"), JOB.format(runtime="torch-dist", field="numNodes"), 5, "torch-distributed"),

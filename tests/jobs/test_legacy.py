@@ -57,7 +57,7 @@ TORCH = {
     "the master decides": (
         torch_job(),
         "x-:run x-master:exit",
-        "Master:{succeeded: 1} Worker:{active: 1} Created Succeeded",
+        "Master:{succeeded: 1} Worker:{succeeded: 1} Created Succeeded",
     ),
     "a failure that may be tried again is": (
         torch_job(),
@@ -130,7 +130,7 @@ def test_an_mpijob_has_workers_keys_hosts_and_a_launcher():
     script = world.kinds[kinds.CONFIG_MAP][Key("ns", "x-config")]["data"]["discover_hosts.sh"]
     assert script == "#!/bin/sh\necho x-worker-0.x.ns.svc\necho x-worker-1.x.ns.svc\n"
     world.act("x-launcher:exit")
-    assert world.told(kinds.MPI_JOB) == "Launcher:{succeeded: 1} Worker:{active: 2} Created Succeeded"
+    assert world.told(kinds.MPI_JOB) == "Launcher:{succeeded: 1} Worker:{succeeded: 2} Created Succeeded"
 
 
 def test_a_launcher_may_wait_for_its_workers():

@@ -79,7 +79,7 @@ class Api:
         old = self.documents.get((kind, key))
         if old is None:
             raise NotFound("gone")
-        return self._put(kind, {**old, **body, "metadata": old["metadata"]}, "MODIFIED")
+        return self._put(kind, _merged(old, body), "MODIFIED")
 
     async def delete(self, kind, key, *, uid="", propagation="", grace=None):
         old = self.documents.get((kind, key))
@@ -115,6 +115,13 @@ class Api:
         return [d["message"] for (k, _), d in self.documents.items() if k.kind == "Event" and d["reason"] == reason]
 
 
+def _merged(old, new):
+    """A merge patch, without its nulls."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    return {**old, **{key: _merged(old.get(key), value) for key, value in new.items()}}
+
+
 def _levels():
     """What this machine can do: its best level, the one without a network of its own, and plain processes."""
     best = levels.probe().level
@@ -139,6 +146,9 @@ async def running(api, settings):
     agent = Agent(api, settings, SystemClock())
     task = asyncio.create_task(agent.run())
     try:
+        async with asyncio.timeout(20):
+            while not agent.register.port and not task.done():
+                await asyncio.sleep(0.01)
         yield agent
     finally:
         task.cancel()

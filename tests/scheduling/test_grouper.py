@@ -255,3 +255,46 @@ PLURALS = {
 @pytest.mark.parametrize(("kind", "want"), PLURALS.items(), ids=PLURALS)
 def test_plural_of_a_kind_we_do_not_know(kind, want):
     assert kind_named({"apiVersion": "example.com/v1", "kind": kind}).plural == want
+
+
+# --- the gang before its pods exist ---
+
+
+def templated(name="x", *, scheduler="default-scheduler", **spec):
+    owner = jobset(name, "init:1", "node:2<init")
+    for job in owner["spec"]["replicatedJobs"]:
+        job["template"]["spec"]["template"] = {"spec": {"schedulerName": scheduler, "containers": []}}
+    return {**owner, "spec": {**owner["spec"], **spec}}
+
+
+EARLY = {
+    "a JobSet's first phase has its group before its pods": (templated(), ["pg-x-uid-x-init"]),
+    "a suspended one has none": (templated(suspend=True), []),
+    "nor one of another scheduler": (templated(scheduler="other"), []),
+    "nor one that ended": (templated() | {"status": {"terminalState": "Completed"}}, []),
+}
+
+
+@pytest.mark.parametrize(("owner", "want"), EARLY.values(), ids=EARLY)
+def test_groups_before_pods(owner, want):
+    grouper, around = world()
+    around.put(kinds.JOB_SET, owner)
+    watch = next(watch for watch in grouper.watches if watch.kind == kinds.JOB_SET)
+    (key,) = watch.keys(owner)
+    plan = finished(grouper.reconcile(key))
+    assert [write.document["metadata"]["name"] for write in plan.create] == want
+    assert not plan.patch
+
+
+def test_a_group_made_early_is_the_group_the_pods_find():
+    grouper, around = world()
+    owner = templated()
+    around.put(kinds.JOB_SET, owner)
+    carried_out(around, finished(grouper.reconcile(workload_key(jobset_pods(owner, "init", 1)[1][0]))))
+    job, pods = jobset_pods(owner, "init", 1)
+    around.put(kinds.JOB, job)
+    around.put(kinds.POD, pods[0])
+    plan = finished(grouper.reconcile(workload_key(pods[0])))
+    assert not plan.create
+    assert not plan.update
+    assert len(plan.patch) == 1

@@ -158,6 +158,11 @@ def test_through_the_whole_house_one_job_runs_and_the_other_waits_whole():
         job["template"] = {"spec": {"restartPolicy": "Never", "containers": [container]}}
         return {**made, "metadata": {"name": name, "namespace": "default"}}
 
+    async def first_pod(heart, name):
+        while not (found := await pods_of(heart, name)):
+            await asyncio.sleep(0)
+        return key_of(found[0])
+
     async def pods_of(heart, name):
         found = await heart.client.list(kinds.POD)
         return [document for document in found if document["metadata"]["name"].startswith(name)]
@@ -169,9 +174,7 @@ def test_through_the_whole_house_one_job_runs_and_the_other_waits_whole():
                 created = await heart.client.create(kinds.JOB_SET, whole(name), manager="test")
                 group = at(f"pg-{name}-{created['metadata']['uid']}")
                 if name == "a":  # the first takes the machine
-                    await until(
-                        heart, kinds.POD_GROUP, group, lambda g: labels.LAST_START in g["metadata"]["annotations"]
-                    )
+                    await until(heart, kinds.POD, await first_pod(heart, "a"), lambda p: p["spec"].get("nodeName"))
             await until(heart, kinds.POD_GROUP, group, lambda g: "aboard" in g.get("status", {}))
             for document in await pods_of(heart, "a"):
                 await until(heart, kinds.POD, key_of(document), lambda p: p["spec"].get("nodeName"))
@@ -184,3 +187,17 @@ def test_through_the_whole_house_one_job_runs_and_the_other_waits_whole():
                 await until(heart, kinds.POD, key_of(document), lambda p: p["spec"].get("nodeName"))
 
     asyncio.run(story())
+
+
+def test_the_start_of_a_gang_is_noted_where_somebody_minds():
+    promising = queue("default-queue")
+    promising["spec"]["preemptMinRuntime"] = "5m"
+    scheduler, around = world((kinds.NODE, node("n")), *gang("a", 1, "1"))
+    plan = cycle(scheduler)
+    assert not plan.patch
+    carried_out(around, plan)
+    around.put(kinds.QUEUE, promising)
+    for kind, document in gang("b", 1, "1"):
+        around.put(kind, document)
+    (patch,) = cycle(scheduler).patch
+    assert list(patch.body["metadata"]["annotations"]) == [labels.LAST_START]

@@ -39,6 +39,7 @@ def plane_options(command: Command) -> Command:
 @plane_options
 @click.option("--controllers", default=None, help="Which run, by name; empty runs none (default: all).")
 @click.option("--admission", default=None, help="Which admission hooks ask, by name (default: all).")
+@click.option("--plugins", default="", help="Plugins of training that are installed beside ours, by name, in order.")
 @click.option("--feature-gates", default="", help="Name=true,Name=false …")
 @click.option("--tokens", default="", help='A file of bearer tokens: token,user,uid,"group,group" lines.')
 @click.option("--auth", type=click.Choice(["rbac", "allow"]), default="allow", show_default=True)

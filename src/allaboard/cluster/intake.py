@@ -11,6 +11,14 @@ from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import encode
 
 
+class Malformed(BadRequest):
+    """A value that cannot be decoded; a strategic patch converts instead, and has its own words for it."""
+
+    def __init__(self, message: str, unconvertible: str) -> None:
+        super().__init__(message)
+        self.unconvertible = unconvertible or message
+
+
 def accept(
     rules: Rules,
     document: Document,
@@ -27,7 +35,7 @@ def accept(
     """
     admitted = rules.structure.admit(document, sent=not applied)
     if admitted.malformed:
-        raise BadRequest(_cannot_handle(rules, admitted.malformed))
+        raise Malformed(_cannot_handle(rules, admitted.malformed), admitted.unconvertible)
     complain(rules, ask, duplicates, sorted(admitted.unknown) if ordered else admitted.unknown)
     return rules.default(admitted.document)
 

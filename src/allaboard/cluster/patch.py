@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import BadRequest, Cause, Invalid
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.create import born, placed
-from allaboard.cluster.intake import accept, check_kind, single_owners
+from allaboard.cluster.intake import Malformed, accept, check_kind, single_owners
 from allaboard.cluster.ownership import applied, track
 from allaboard.cluster.plane import Cluster
-from allaboard.cluster.store import Item, encode
+from allaboard.cluster.store import Item
 from allaboard.cluster.update import change, check_revision
 from allaboard.cluster.versions import served
 from allaboard.merge.patch import json_patch, merge_patch
@@ -71,10 +72,12 @@ def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch) -> D
     try:
         check_type(place, patched)
         accepted = accept(rules, patched, ask, patch.duplicates, ordered=True)
+    except Malformed as error:
+        if patch.type == STRATEGIC:
+            raise _invalid_patch(go_text(patch.body), error.unconvertible) from error
+        raise _invalid_patch(_quoted(patched, patch), error.message) from error
     except BadRequest as error:
-        words = _converted(error.message) if patch.type == STRATEGIC else error.message
-        quoted = go_text(patch.body) if words != error.message else _quoted(patched, patch)
-        raise _invalid_patch(quoted, words) from error
+        raise _invalid_patch(_quoted(patched, patch), error.message) from error
     check_names(place, accepted)
     return accepted
 
@@ -108,7 +111,7 @@ def _quoted(patched: Document, patch: Patch) -> str:
     """What the refusal of a patch quotes: the patched object, or the patch where that was the trouble."""
     if patch.duplicates and patch.type == STRATEGIC:
         return go_text(patch.body)
-    return encode(patched).decode().replace("\\", "\\\\").replace('"', '\\"')
+    return msgspec.json.encode(patched, order="sorted").decode().replace("\\", "\\\\").replace('"', '\\"')
 
 
 def go_text(value: object) -> str:
@@ -120,21 +123,6 @@ def go_text(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "<nil>" if value is None else str(value)
-
-
-_WRONG_TYPE = re.compile(r"json: cannot unmarshal (\w+)(?: [^ ]+)? into Go struct field [^ ]+ of type (.+)")
-_GO_NAMES = {"number": "int64", "object": "map[string]interface {}", "array": "[]interface {}"}
-
-
-def _converted(message: str) -> str:
-    """A wrong type as strategic merge says it: it converts maps, where other patches decode JSON."""
-    found = _WRONG_TYPE.search(message)
-    if found is None:
-        return message
-    given, wanted = _GO_NAMES.get(found[1], found[1]), found[2]
-    if wanted.startswith("map["):
-        return f"cannot restore map from {given}"
-    return f"cannot restore slice from {given}" if wanted.startswith("[]") else f"cannot convert {given} to {wanted}"
 
 
 def _invalid_patch(quoted: str, message: str) -> Invalid:

@@ -15,12 +15,12 @@ from allaboard.api.documents import Document, Key
 from allaboard.api.errors import ApiError, Conflict
 from allaboard.api.kinds import Kind
 from allaboard.api.meta import controller_of, key_of, namespace_of, refers_to, revision_of
-from allaboard.kube import metrics
 from allaboard.kube.client import Client
 from allaboard.kube.clock import Clock
 from allaboard.kube.events import Recorder
 from allaboard.kube.hands import Hands, Written, nothing_to_say
 from allaboard.kube.informer import Handler, Informers
+from allaboard.kube.metrics import Meter
 from allaboard.kube.plan import Plan
 from allaboard.kube.queue import Queue
 
@@ -78,6 +78,7 @@ class Loop:
     def __init__(self, controller: Controller, client: Client, informers: Informers, clock: Clock) -> None:
         self.controller, self.client, self.informers, self.clock = controller, client, informers, clock
         self.queue = Queue(clock, jitter=random.random)
+        self._meter = Meter(controller.name)
         manager = getattr(controller, "manager", controller.name)
         recorder = Recorder(manager, lambda: f"{time.time_ns():x}{random.randrange(4096):03x}")
         self.hands = Hands(client, clock, recorder, getattr(controller, "refused", nothing_to_say))
@@ -123,10 +124,8 @@ class Loop:
             key = await self.queue.get()
             started = time.perf_counter()
             result = await self._pass(key)
-            name = self.controller.name
-            metrics.RECONCILES.labels(name, result).inc()
-            metrics.SECONDS.labels(name).observe(time.perf_counter() - started)
-            metrics.DEPTH.labels(name).set(self.queue.depth)
+            self._meter.passed(result, time.perf_counter() - started)
+            self._meter.queued(self.queue.depth, self.queue.adds, self.queue.retries)
 
     async def _pass(self, key: Key) -> str:
         """One pass over one key; whatever goes wrong, the key comes back."""
@@ -169,7 +168,6 @@ class Loop:
             log.info('msg="Status synced" %s', subject)
 
     def _complain(self, key: Key, error: Exception) -> None:
-        metrics.ERRORS.labels(self.controller.name).inc()
         about = self.controller.watches[0].kind.singular
         unexpected = not isinstance(error, ApiError | OSError)
         log.error('msg="Reconcile failed" %s=%s error="%s"', about, key, error, exc_info=unexpected)

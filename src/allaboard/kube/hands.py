@@ -6,6 +6,8 @@ import logging
 from asyncio import gather
 from collections.abc import Callable, Iterable
 
+from prometheus_client import Counter
+
 from allaboard.api.documents import Document
 from allaboard.api.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from allaboard.api.kinds import Kind, kind_of
@@ -36,6 +38,7 @@ class Hands:
     def __init__(self, client: Client, clock: Clock, recorder: Recorder, refused: Refused = nothing_to_say) -> None:
         self.client, self.clock, self.recorder, self.refused = client, clock, recorder, refused
         self.manager = recorder.source
+        self._counts: dict[type, Counter] = {}
         self.lost: Lost | None = None
 
     async def carry_out(self, plan: Plan) -> Written:
@@ -64,7 +67,7 @@ class Hands:
         return written
 
     async def _write(self, write: Write) -> Written:
-        metrics.WRITES.labels(self.manager, type(write).__name__.lower()).inc()
+        self._count(type(write)).inc()
         match write:
             case Apply():
                 return [(write.kind, await self._apply(write))]
@@ -93,6 +96,13 @@ class Hands:
             self.lost(group, error)
             return []
         return [(kind_of(document), document) for document in created]
+
+    def _count(self, kind: type) -> Counter:
+        """Looking a counter up by its labels costs more than counting."""
+        if kind not in self._counts:
+            verb = "together" if kind is tuple else kind.__name__.lower()
+            self._counts[kind] = metrics.WRITES.labels(self.manager, verb)
+        return self._counts[kind]
 
     async def _apply(self, write: Apply) -> Document:
         options = {"manager": self.manager, "subresource": write.subresource}

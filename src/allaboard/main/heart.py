@@ -21,6 +21,7 @@ from allaboard.cluster.plane import Cluster
 from allaboard.cluster.store import Journal
 from allaboard.jobs import admission as jobs_admission
 from allaboard.jobs import controller as jobs
+from allaboard.jobs.legacy import controller as legacy
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Controller, Loop
 from allaboard.kube.informer import Informers
@@ -30,7 +31,9 @@ from allaboard.scheduling import binder, defaults, grouper, loop, podgroups, pol
 from allaboard.training import admission as training_admission
 from allaboard.training import runtimes
 from allaboard.training.controller import TrainJobController
+from allaboard.training.extensions import framework_with
 from allaboard.training.facts import Settings as TrainingSettings
+from allaboard.training.leftovers import RuntimeController
 from allaboard.upkeep import accounts, claims, endpoints, firsts, namespaces, nodes, quota, rootca
 
 POD_GROUPS = (kinds.POD_GROUP, kinds.POD_GROUP_COSCHEDULING, kinds.POD_GROUP_VOLCANO)
@@ -45,6 +48,7 @@ class Heart:
         self.settings = settings
         self.clock: Clock = clock
         self.authority = authority
+        self.framework = framework_with(settings.plugins)
         hooks = [*BUILT_IN_ADMISSION, *(hook for name in settings.admission for hook in ADMISSION[name](self))]
         self.cluster = Cluster(Store(journal), hooks)
         self.client = Inside(self.cluster)
@@ -79,13 +83,26 @@ class Heart:
                 group.create_task(each.run(), name=each.controller.name)
 
 
+def _tidied(heart: Heart) -> list[RuntimeController]:
+    """Runtimes written by older versions lose the finalizer nobody takes off any more."""
+    both = (kinds.TRAINING_RUNTIME, kinds.CLUSTER_TRAINING_RUNTIME)
+    return [RuntimeController(heart.informers, kind) for kind in both]
+
+
 # Every controller by the name people switch it with. On a cluster the same classes run over HTTP.
 CONTROLLERS: dict[str, Callable[[Heart], Iterable[Controller]]] = {
-    "trainjob": lambda h: [TrainJobController(h.informers, h.clock, h.training, live=h.client)],
+    "trainjob": lambda h: [
+        TrainJobController(h.informers, h.clock, h.training, h.framework, live=h.client),
+        *_tidied(h),
+    ],
     "jobset": lambda h: [jobs.JobSetController(h.informers, h.clock, h.gates)],
     "job": lambda h: [jobs.JobController(h.informers, h.clock), jobs.TrackingController(h.informers)],
     "placement": lambda h: [jobs.PlacementController(h.informers, h.clock)],
     "ttl": lambda h: [jobs.JobTtlController(h.informers, h.clock)],
+    "cronjob": lambda h: [jobs.CronJobController(h.informers, h.clock)],
+    "podgarbage": lambda h: [jobs.PodGarbageController(h.informers, h.clock)],
+    "pytorchjob": lambda h: [legacy.PyTorchJobController(h.informers, h.clock)],
+    "mpijob": lambda h: [legacy.MpiJobController(h.informers, h.clock)],
     "grouper": lambda h: [
         grouper.Grouper(h.informers, h.clock, h.client, podgroups.Settings(SCHEDULERS), grouper.EMBEDDED_OWNERS)
     ],
@@ -104,7 +121,7 @@ CONTROLLERS: dict[str, Callable[[Heart], Iterable[Controller]]] = {
     "garbage": lambda h: [],  # works on the store itself: see `keeping`
 }
 ADMISSION: dict[str, Callable[[Heart], Iterable[object]]] = {
-    "trainjob": lambda h: training_admission.hooks(h.clock.now),
+    "trainjob": lambda h: training_admission.hooks(h.clock.now, h.framework),
     "jobset": lambda h: jobs_admission.hooks(h.gates),
     "scheduling": lambda h: scheduling_admission.hooks(podgroups.Settings(SCHEDULERS)),
 }

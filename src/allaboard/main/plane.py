@@ -57,6 +57,7 @@ def read_settings(home: Home, options: Mapping[str, object]) -> Settings:
     chosen = dict(options)
     chosen["controllers"] = chosen_names(chosen.pop("controllers"), CONTROLLERS, "--controllers")
     chosen["admission"] = chosen_names(chosen.pop("admission"), ADMISSION, "--admission")
+    chosen["plugins"] = tuple(filter(None, str(chosen.pop("plugins", "")).split(",")))
     chosen["gates"] = read_gates(str(chosen.pop("feature_gates")))
     settings = Settings(home=home, **chosen)  # type: ignore[arg-type]
     if not is_loopback(settings.host) and (settings.auth != "rbac" or settings.plain):

@@ -28,6 +28,7 @@ class Settings:
     durability: str = "full"
     controllers: tuple[str, ...] = ()
     admission: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()  # of training, from outside, in the order they run
     gates: Mapping[str, bool] = field(default_factory=dict)
     tokens: str = ""
     auth: str = "allow"

@@ -12,6 +12,7 @@ import contextlib
 import json
 import logging
 import secrets
+import signal
 from datetime import timedelta
 from pathlib import Path
 
@@ -48,6 +49,7 @@ log = logging.getLogger(__name__)
 
 NAME = "kubelet"  # upstream's name for who speaks in a pod's events
 RETRY = timedelta(seconds=2)
+GOODBYE = timedelta(seconds=2)
 
 
 class Agent:
@@ -72,6 +74,7 @@ class Agent:
         self.serving: Serving
         self.gateway: Gateway
         self.containers: Containers
+        self.assembled = self.leaving = False
         self._words: asyncio.Queue[Event] = asyncio.Queue()
 
     async def run(self) -> None:
@@ -96,28 +99,33 @@ class Agent:
         if self.level == "auto":
             self.level = (await asyncio.to_thread(levels.probe)).level
         network = self.config.network if self.level in "AB" else self.config.loopback
-        gateway = hosts.gateway_of(network)
         self.neighbours.open(network)
-        self.processes = Processes(state, self.level, gateway)
-        self.provision = Provision(self.client, self.config, self.level, gateway)
+        self._assemble(hosts.gateway_of(network))
         self.provision.open()
-        self.provision.groups = cgroups.find(short_name(state)) if self.level != "D" else cgroups.Groups()
-        self.provision.services = self.services.documents.values
         await self.processes.open()
         self.provision.many_users = self.processes.users > 1
         self._find_devices()
         self.logs.open()
-        porter = Porter(self.tenants, self.processes, self.logs, self.clock)
-        self.containers = Containers(self.processes, self.provision, self.neighbours, self.logs)
-        self.containers.connect(self.clock, Actions(porter), self._due, self._say)
-        self.serving = Serving(App(porter, self.token))
-        self.gateway = Gateway(self.processes, self.config.api, self._resolve)
         if self.level in "AB":
             await self.gateway.open()
         self.register.open(self.level, machine.look(state), self.provision.groups)
         self.register.devices = self.provision.devices
         self.register.port = self.serving.port
         self.provision.allocatable = dict(self.register.resources)
+
+    def _assemble(self, gateway: str) -> None:
+        """Who works together, once the level is known."""
+        self.processes = Processes(self.config.state, self.level, gateway)
+        self.provision = Provision(self.client, self.config, self.level, gateway)
+        self.provision.services = self.services.documents.values
+        if self.level != "D":
+            self.provision.groups = cgroups.find(short_name(self.config.state))
+        porter = Porter(self.tenants, self.processes, self.logs, self.clock)
+        self.containers = Containers(self.processes, self.provision, self.neighbours, self.logs)
+        self.containers.connect(self.clock, Actions(porter), self._due, self._say)
+        self.serving = Serving(App(porter, self.token))
+        self.gateway = Gateway(self.processes, self.config.api, self._resolve)
+        self.assembled = True
 
     def _find_devices(self) -> None:
         names = self.config.nodes
@@ -133,17 +141,30 @@ class Agent:
 
     async def stop(self, *, kill: bool = True) -> None:
         """End every pod of this machine and leave nothing behind; or leave them to the next agent."""
+        self.leaving = True
+        if not self.assembled:
+            return
         self.containers.close()
         if kill:
-            for tenant in self.tenants.values():
-                for attempt in tenant.living():
-                    self.processes.kill(attempt)
+            await self._say_goodbye()
         await self.processes.close(kill=kill)
         self.logs.close()
         self.gateway.close()
         if kill:
             self.provision.groups.close()
             volumes.take_away(self.provision.volatile)
+
+    async def _say_goodbye(self) -> None:
+        """A short grace for all at once; what became of them is written down for the next agent."""
+        living = [attempt for tenant in self.tenants.values() for attempt in tenant.living()]
+        for attempt in living:
+            self.processes.signal(attempt, signal.SIGTERM)
+        deadline = self.clock.now() + GOODBYE
+        while self.clock.now() < deadline and any(attempt.ended is None for attempt in living):
+            await asyncio.sleep(0.02)
+        for attempt in living:
+            if attempt.ended is None:
+                self.processes.kill(attempt)
 
     # What happened: pods change, attempts begin and end.
 
@@ -201,6 +222,8 @@ class Agent:
 
     async def _pass(self, uid: str) -> None:
         document, tenant = self.documents.get(uid), self.tenants.get(uid)
+        if self.leaving:
+            return
         if document is None:
             if tenant is not None:
                 await self._clear(tenant)

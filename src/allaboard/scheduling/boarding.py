@@ -180,19 +180,18 @@ class Boarding:
         return sum(group.isdigit() for group in fitting) >= klass.devices
 
 
-def board(session: Session, statement: Statement, gang: GangRow, chosen: Chosen) -> Reason | None:
-    """Place the chosen tasks of a gang on idle or releasing room; a reason when that is not possible."""
+def board(session: Session, statement: Statement, gang: GangRow, chosen: Chosen) -> Reason | Stuck | None:
+    """Place the chosen tasks of a gang on idle or releasing room; why not, when that is not possible."""
     if reason := session.objection(gang, session.amounts(chosen)) or _defect(session, gang, chosen):
         return reason
     simple, nodes = only_class(session.state, gang, chosen), session.open_nodes(gang)
     if simple and session.is_full(*simple):
-        leaf = next(iter(chosen))
-        return session.explain(gang, Stuck(leaf, simple[0], simple[1], 0))
+        return Stuck(next(iter(chosen)), *simple, 0)
     attempt = Boarding(session, statement, gang, chosen)
     if not attempt.run(nodes):
         if simple and nodes is None:
             session.mark_full(*simple)
-        return session.explain(gang, attempt.stuck or _unplaced(session, chosen))
+        return attempt.stuck or _unplaced(session, chosen)
     if gang.must_pipeline():
         statement.to_pipelined(gang)
     return None

@@ -120,8 +120,8 @@ def _reasons(session: Session, promises: list[Promise]) -> dict[str, Reason]:
         reason: Reason | None = None
         if name in places:
             reason = reserved(gang, places[name])
-        elif name in session.reasons:
-            reason = _fair_words(session, gang, session.reasons[name])
+        elif (refused := session.reason(gang)) is not None:
+            reason = _fair_words(session, gang, refused)
         elif name in session.skipped:
             reason = state.refused[name][1]
         elif gang.pending():

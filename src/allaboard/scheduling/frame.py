@@ -32,6 +32,12 @@ class Frame:
     def moved(self) -> bool:
         return any(self._moved.values())
 
+    @property
+    def promises_runtime(self) -> bool:
+        """Whether a queue lets its jobs run for some time before they may be stopped."""
+        queues = (fact for fact in self.facts[QUEUE].values() if isinstance(fact, Queue))
+        return any(queue.preempt_min_runtime or queue.reclaim_min_runtime for queue in queues)
+
     def moved_of(self, kind: Kind) -> bool:
         return bool(self._moved[kind])
 

@@ -42,6 +42,7 @@ from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Create, Event, Patch, Plan, Update
 from allaboard.scheduling.groupers.families import SKIPPED, family, grouper_of, needs_of
+from allaboard.scheduling.groupers.jobset import first_pods, is_startable
 from allaboard.scheduling.groupers.workload import CannotGroup, Group, Workload
 from allaboard.scheduling.podgroups import Settings, desired, has_own_group, merged, scheduler_of, stands_alone
 
@@ -172,7 +173,7 @@ class Grouper:
             Watch(POD, self._keys_of_pod),
             Watch(POD_GROUP, self._keys_of_group),
             Watch(PRIORITY_CLASS, lambda _: ()),
-            *(Watch(kind, self._keys_of_owner) for kind in owners),
+            *(Watch(kind, self._keys_of_jobset if kind == JOB_SET else self._keys_of_owner) for kind in owners),
         )
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
@@ -184,6 +185,10 @@ class Grouper:
             self._remember_group(old, new)
         elif kind == POD:
             self._remember_pod(old, new)
+        elif old is not None and new is None:
+            for key in list(self._above.get(uid_of(old), ())):
+                if key not in self._pods:
+                    self._forget(key, "")
 
     def _remember_group(self, old: Document | None, new: Document | None) -> None:
         if new is not None:
@@ -200,8 +205,21 @@ class Grouper:
     async def reconcile(self, key: Key) -> Plan:
         pods = [pod for _, pod in sorted(self._pods.get(key, {}).items())]
         if not pods:
+            return await self._before_pods(key)
+        return await self._group(key, pods, await self._chain(pods[0]))
+
+    async def _before_pods(self, key: Key) -> Plan:
+        """A JobSet says beforehand what its gang will be: the group is there when the pods come."""
+        jobset = await self.reader.get(JOB_SET, Key(key.namespace, key.name.partition("/")[2]))
+        if not key.name.startswith("JobSet.") or jobset is None or not is_startable(jobset):
             return NOTHING
-        chain = await self._chain(pods[0])
+        pods = [pod for pod in first_pods(jobset) if self._is_ours(pod)]
+        above = await self._chain(jobset)
+        typed = {"apiVersion": JOB_SET.api_version, "kind": JOB_SET.kind, **jobset}
+        plan = await self._group(key, pods, None if above is None else [typed, *above]) if pods else NOTHING
+        return Plan(create=plan.create, update=plan.update, again=plan.again)
+
+    async def _group(self, key: Key, pods: Sequence[Document], chain: Sequence[Document] | None) -> Plan:
         if chain is None:
             return Plan(again=self.clock.now() + OWNER_WAIT)
         self._remember_chain(key, chain)
@@ -210,6 +228,8 @@ class Grouper:
             groups = grouper_of(workload.owner)(workload)
         except CannotGroup as error:
             return complain(workload, error)
+        except (AttributeError, KeyError, TypeError) as error:  # kinds we do not serve are not checked by a schema
+            return complain(workload, CannotGroup(f"the workload cannot be read: {error!r}"))
         return decide(workload, groups, await self._facts(key.namespace, groups), self.settings)
 
     async def _related(self, workload: Workload) -> Workload:
@@ -271,6 +291,10 @@ class Grouper:
         if self._quiet:
             return ()
         return sorted(key for owner in owners_of(group) for key in self._above.get(owner.get("uid", ""), ()))
+
+    def _keys_of_jobset(self, jobset: Document) -> Iterable[Key]:
+        own = Key(namespace_of(jobset), f"JobSet.{JOB_SET.group}/{name_of(jobset)}")
+        return () if self._quiet else {own, *self._above.get(uid_of(jobset), ())}
 
     def _keys_of_owner(self, owner: Document) -> Iterable[Key]:
         return () if self._quiet else sorted(self._above.get(uid_of(owner), ()))

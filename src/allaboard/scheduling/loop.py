@@ -17,9 +17,10 @@ from allaboard.kube.client import Reader
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Plan
-from allaboard.scheduling import metrics, outcomes, readings
+from allaboard.scheduling import groups, metrics, outcomes, readings
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.decisions import Bind, Decisions
+from allaboard.scheduling.plugins.minruntime import MinRuntime
 from allaboard.scheduling.policy import DEFAULT, Policy
 from allaboard.scheduling.reasons import Reason
 from allaboard.scheduling.snapshot import FOLLOWED, Snapshot
@@ -140,10 +141,18 @@ class Scheduler:
         """Times the next cycles need: when a gang last started, since when it is incomplete."""
         plan = NOTHING
         for gang in decisions.started:
-            plan += self._mark(gang, labels.LAST_START, now.timestamp())
+            if self._minds_starts(gang):
+                plan += self._mark(gang, labels.LAST_START, now.timestamp())
         for gang, since in decisions.stale.items():
             plan += self._mark(gang, labels.STALE_SINCE, since)
         return plan
+
+    def _minds_starts(self, gang: str) -> bool:
+        """Whether anything depends on when this gang started: a promised least or declared longest time to run."""
+        if any(isinstance(plugin, MinRuntime) and (plugin.preempt or plugin.reclaim) for plugin in self.policy.plugins):
+            return True
+        declared = groups.MAX_RUNTIME in annotations_of(self.snapshot.groups.get(gang, (None, {}))[1])
+        return declared or self.snapshot.frame.promises_runtime
 
     def _mark(self, gang: str, key: str, since: float | None) -> Plan:
         kind, group = self.snapshot.groups.get(gang, (None, {}))

@@ -79,7 +79,7 @@ class JobOrder:
         self.heaps: dict[int, list[tuple[GangKey, GangRow]]] = {}
         self._live: dict[int, list[int]] = {}
         self._turn = [0] * len(rule.queues)
-        self._keys: dict[int, tuple[int, int, QueueKey]] = {}
+        self._keys: dict[int, tuple[int, int, QueueKey, Amounts]] = {}
         self._leaves: dict[int, tuple[int, int, int]] = {}
 
     def fill(self, gangs: Iterable[tuple[GangKey, GangRow]]) -> None:
@@ -152,7 +152,10 @@ class JobOrder:
     def _key(self, row: int) -> QueueKey:
         stamp, turn = self.rule.queues.stamp[row], self._turn[row]
         known = self._keys.get(row)
-        if known is None or known[0] != stamp or known[1] != turn:
-            gang = self.heaps[self._leaf(row)][0][1]
-            known = self._keys[row] = (stamp, turn, self.rule.key(row, self.request(gang)))
-        return known[2]
+        if known is not None and known[0] == stamp and known[1] == turn:
+            return known[2]
+        request = self.request(self.heaps[self._leaf(row)][0][1])
+        same = known is not None and known[0] == stamp and known[3] == request
+        key = known[2] if same and known is not None else self.rule.key(row, request)
+        self._keys[row] = (stamp, turn, key, request)
+        return key

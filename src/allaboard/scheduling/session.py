@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -75,13 +75,24 @@ POINTS: Mapping[str, Callable[..., object]] = {
 }
 
 
+@dataclass(slots=True)
+class Refusal:
+    """Why a gang got nothing, what was seen then, its place in its queue and overall, and how long victims were sought."""
+
+    why: Reason | Stuck
+    seen: Survey | None
+    position: int
+    overall: int
+    trials: int = 0
+
+
 class Session:
     """What actions and the solver share while one cycle runs."""
 
     def __init__(self, state: State, policy: Policy, now: float) -> None:
         self.state, self.policy, self.now = state, policy, now
         self.log = Committed()
-        self.reasons: dict[str, Reason] = {}
+        self.refusals: dict[str, Refusal] = {}
         self.started: list[str] = []
         self.stale: dict[str, float | None] = {}
         self.deadline: float | None = None
@@ -95,6 +106,7 @@ class Session:
         self.rule = QueueRule(state.queues, self.totals)
         self._ask = points.bind(policy.plugins, POINTS)
         state.nodes.touched = []
+        self._loose = (-1, 0.0)
         self._ladders: dict[PodClass, Ladder | None] = {}
         self._fits: dict[PodClass, Mask | None] = {}
         self._scores: dict[PodClass, Column | None] = {}
@@ -166,7 +178,12 @@ class Session:
                 self._replay.requests.pop(gang, None)
 
     def request(self, gang: GangRow) -> Amounts:
-        """What a gang asks of its queue next."""
+        """What a gang asks of its queue next; counted without a list of tasks where they are all alike."""
+        leaf = gang.only
+        if leaf is not None and leaf.klass is not None and not leaf.count[7]:
+            part = leaf.klass.asked_quota(self.state.nodes.smallest_memory)
+            count = min(leaf.count[0], max(leaf.minimum - leaf.active(), 0) or 1)
+            return part[0] * count, part[1] * count, part[2] * count
         return self.amounts(to_place(self.state, gang, simulated=True), by_memory=True)
 
     def amounts(self, chosen: Chosen, *, by_memory: bool = False) -> Amounts:
@@ -260,6 +277,13 @@ class Session:
             return None
         return np.flatnonzero(~self.reservation.nodes)
 
+    def loose_gpus(self) -> float:
+        """GPUs idle or being released in the whole cluster; summed again when a node was touched."""
+        touched = len(self.state.nodes.touched)
+        if self._loose[0] != touched:
+            self._loose = (touched, float(self.state.nodes.loose_gpus().sum()))
+        return self._loose[1]
+
     # --- refusals ---
 
     def is_full(self, klass: PodClass, count: int) -> bool:
@@ -269,11 +293,11 @@ class Session:
     def mark_full(self, klass: PodClass, count: int) -> None:
         self._full[klass] = min(count, self._full.get(klass, count))
 
-    def explain(self, gang: GangRow, stuck: Stuck) -> Reason:
-        """Why there is no room; one survey of the nodes serves all gangs of a class until room is given back."""
+    def survey(self, stuck: Stuck) -> Survey:
+        """The nodes as a class sees them; one look serves all gangs of a class until room is given back."""
         if stuck.klass not in self._surveys or not self.is_full(stuck.klass, stuck.wanted):
             self._surveys[stuck.klass] = survey(self.state, stuck.klass, self.fits(stuck.klass))
-        return no_room(self.state, gang, stuck, self._surveys[stuck.klass])
+        return self._surveys[stuck.klass]
 
     def holders(self) -> tuple[Holder, ...]:
         """Who holds most, asked once in a cycle."""
@@ -281,18 +305,29 @@ class Session:
             self._holders = holders(self.state)
         return self._holders
 
-    def refuse(self, gang: GangRow, reason: Reason) -> None:
-        """Write down why, and its place among those who wait."""
+    def refuse(self, gang: GangRow, refusal: Reason | Stuck) -> None:
+        """Write down why, with what was seen, and its place among those who wait; the words are made at the end."""
         ahead = self._ahead.get(gang.queue, 0) + 1
         self._ahead[gang.queue] = ahead
-        self.reasons[gang.name] = replace(reason, position=ahead, overall=len(self.reasons) + 1)
+        seen = self.survey(refusal) if isinstance(refusal, Stuck) else None
+        self.refusals[gang.name] = Refusal(refusal, seen, ahead, len(self.refusals) + 1)
+
+    def reason(self, gang: GangRow) -> Reason | None:
+        """The words for a refusal of this cycle."""
+        known = self.refusals.get(gang.name)
+        if known is None:
+            return None
+        why = known.why
+        reason = no_room(self.state, gang, why, known.seen) if isinstance(why, Stuck) and known.seen else why
+        assert isinstance(reason, Reason)
+        words = f"{reason.message}; gave up looking for victims after {known.trials} trials in this cycle"
+        message = words if known.trials else reason.message
+        return replace(reason, message=message, position=known.position, overall=known.overall)
 
     def give_up(self, gang: GangRow) -> None:
         """The search for victims ended at a limit of the policy; say so, as a longer one might have found some."""
-        known = self.reasons.get(gang.name)
-        if known is not None and "gave up" not in known.message:
-            words = f"{known.message}; gave up looking for victims after {self.trials} trials in this cycle"
-            self.reasons[gang.name] = replace(known, message=words)
+        if gang.name in self.refusals:
+            self.refusals[gang.name].trials = self.trials
 
     def first_start(self, gang: GangRow) -> None:
         """The gang holds bound pods for the first time since it last held none."""

@@ -37,7 +37,7 @@ def solve_each(session: Session, gangs: Iterable[GangRow], offer: Callable[[Gang
             touched = statement.touched()
             statement.commit()
             session.settled(touched)
-            session.reasons.pop(gang.name, None)
+            session.refusals.pop(gang.name, None)
         elif solver.gave_up:
             session.give_up(gang)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable
 
@@ -19,6 +20,7 @@ class Standing:
         self.state, self.rule, self.gang_key = state, rule, gang_key
         self.waiting: dict[int, list[Entry]] = {}
         self.evictable: dict[int, list[Entry]] = {}
+        self._lowest: dict[int, float] = {}
         self._known: dict[str, tuple[GangKey, int, bool, bool]] = {}
         for gang in state.gangs.values():
             if gang.queue >= 0:
@@ -33,6 +35,7 @@ class Standing:
         self.refresh(changed)
 
     def refresh(self, gangs: Iterable[GangRow]) -> None:
+        self._lowest = {}
         for gang in gangs:
             self._leave(gang.name)
             if gang.queue >= 0 and self.state.gangs.get(gang.name) is gang:
@@ -60,6 +63,13 @@ class Standing:
             add(self.waiting.setdefault(gang.queue, []), (key, gang))
         if evictable:
             add(self.evictable.setdefault(gang.queue, []), (key, gang))
+
+    def lowest_priority(self, leaf: int) -> float:
+        """The lowest priority of a queue's evictable gangs; infinite when it has none."""
+        if leaf not in self._lowest:
+            priorities = (gang.priority for _, gang in self.evictable.get(leaf, ()))
+            self._lowest[leaf] = min(priorities, default=math.inf)
+        return self._lowest[leaf]
 
     def holds(self, gang: GangRow) -> tuple[float, float, float]:
         """What the gang's allocated tasks ask for, as the order of victims counts it."""

@@ -207,12 +207,13 @@ class State:
         self.version += 1
         self.changed[gang.name] = gang
         self.refused.pop(gang.name, None)
-        here = self.gangs.get(gang.name) is gang
-        for name, member in (("waiting", gang.pending() > 0), ("incomplete", gang.is_incomplete())):
-            gangs: dict[str, GangRow] = getattr(self, name)
-            if here and member:
+        here = self.gangs.get(gang.name)
+        if here is not None and here is not gang:
+            return
+        for gangs, member in ((self.waiting, gang.pending() > 0), (self.incomplete, gang.is_incomplete())):
+            if member and here is gang:
                 gangs[gang.name] = gang
-            elif here or gang.name not in self.gangs:
+            else:
                 gangs.pop(gang.name, None)
 
     def task_key(self, row: int) -> tuple[object, ...]:

@@ -20,7 +20,7 @@ from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM
 from allaboard.scheduling.groups import group_of
 
 # A gang starts and ends pod by pod; one write after a moment says it all.
-GROUP_PAUSE, QUEUE_PAUSE = timedelta(milliseconds=400), timedelta(milliseconds=800)
+GROUP_PAUSE, QUEUE_PAUSE = timedelta(seconds=1), timedelta(seconds=1)
 COUNTERS = ("allocated", "pending", "running", "succeeded", "failed")
 GPU = "nvidia.com/gpu"
 

@@ -72,7 +72,8 @@ def _answer(state: State, policy: Policy, gang: GangRow, now: float) -> Answer:
             if statement_or_none is not None:
                 with statement_or_none as statement:
                     return _by_force(state, gang, action, statement)
-    return Answer(reason=refusal)
+    session.refuse(gang, refusal)
+    return Answer(reason=session.reason(gang))
 
 
 def _places(state: State, gang: GangRow) -> tuple[tuple[str, str], ...]:

@@ -168,7 +168,7 @@ def _missing_runtime(job: TrainJob, view: View) -> Cause:
     kind, key = _place(job)
     called = kind.kind[0].lower() + kind.kind[1:]
     words = f'{kind.resource} "{key.name}" not found: specified {called} must be created before the TrainJob is created'
-    return invalid("spec.runtimeRef", job.spec.get("runtimeRef"), words + _remedy(job, kind, view))
+    return invalid("spec.runtimeRef", job.runtime_ref, words + _remedy(job, kind, view))
 
 
 def _remedy(job: TrainJob, kind: kinds.Kind, view: View) -> str:

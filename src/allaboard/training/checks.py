@@ -24,7 +24,7 @@ REFUSED_SCHEMES = {"cache": "data caches are not supported; use hf://, s3://, gs
 def initializer_problems(case: Case) -> Iterable[Cause]:
     """What the TrainJob wants fetched must have a job, a container and a volume in the runtime."""
     wanted = case.job.spec.get("initializer") or {}
-    ref = case.job.spec.get("runtimeRef")
+    ref = case.job.runtime_ref
     for step, member, config in INPUTS:
         if (source := wanted.get(member)) is None:
             continue

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from allaboard.api.errors import AboardError
 from allaboard.points import Plugin, UnknownPoint, choose
-from allaboard.training.framework import Framework
+from allaboard.training.framework import OURS, Framework
 
 GROUP = "allaboard.training"
 
@@ -20,6 +20,8 @@ class BadExtension(AboardError):
 
 def framework_with(names: Sequence[str], installed: Sequence[EntryPoint] | None = None) -> Framework:
     """Our plugins, then the named ones in this order; an unknown name or a wrong shape stops the start."""
+    if not names:
+        return OURS
     found = entry_points(group=GROUP) if installed is None else installed
     try:
         chosen: list[EntryPoint] = choose(names, {point.name: point for point in found}, "configuration: plugins")

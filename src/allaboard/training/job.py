@@ -102,6 +102,12 @@ class TrainJob:
         )
 
     @property
+    def runtime_ref(self) -> Document:
+        """The reference as messages quote it: in the order upstream declares its members."""
+        ref = self.spec.get("runtimeRef") or {}
+        return {name: ref[name] for name in ("name", "apiGroup", "kind") if name in ref}
+
+    @property
     def snapshot_name(self) -> str:
         return self.name + SNAPSHOT_SUFFIX
 

@@ -82,6 +82,13 @@ class Ledger:
         seconds, start = self.policy.get("activeDeadlineSeconds"), self.status.get("startTime")
         return moment_of(start) + timedelta(seconds=seconds) if seconds is not None and start else None
 
+    def settle(self) -> None:
+        """Whoever still works when a job has succeeded is counted as having done so."""
+        if not self.has(SUCCEEDED):
+            return
+        rows = self.status.get("replicaStatuses") or {}
+        self.status["replicaStatuses"] = {name: _settled(row) for name, row in rows.items()}
+
     def saved(self) -> Plan:
         if self.status == (self.job.get("status") or {}):
             return Plan(events=tuple(self.events)) if self.events else NOTHING
@@ -97,6 +104,11 @@ class Ledger:
         if moment > self.now:
             return Plan(again=moment)
         return Plan(delete=(Delete(self.kind, key_of(self.job), uid_of(self.job), "Foreground"),))
+
+
+def _settled(row: Document) -> Document:
+    done = row.get("succeeded", 0) + row.get("active", 0)
+    return {key: value for key, value in row.items() if key != "active"} | ({"succeeded": done} if done else {})
 
 
 def count(pods: Iterable[Document]) -> Document:

@@ -53,6 +53,7 @@ def decide(job: Document, around: Around, now: datetime, secret: int) -> Plan:
     ledger, name = Ledger(kinds.MPI_JOB, job, now), f"{namespace_of(job)}/{name_of(job)}"
     ledger.set(books.CREATED, "MPIJobCreated", f"MPIJob {name} is created.")
     if ledger.is_finished:
+        ledger.settle()
         policy = ledger.policy.get("cleanPodPolicy") or job["spec"].get("cleanPodPolicy") or "None"
         cleaned = books.removed(kinds.POD, books.to_clean(policy, around.pods))
         return cleaned + ledger.expire() + ledger.saved()

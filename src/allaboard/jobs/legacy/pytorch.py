@@ -30,6 +30,7 @@ def decide(job: Document, pods: Sequence[Document], services: Sequence[Document]
     ledger, name = Ledger(kinds.PYTORCH_JOB, job, now), name_of(job)
     ledger.set(books.CREATED, "PyTorchJobCreated", f"PyTorchJob {name} is created.")
     if ledger.is_finished:
+        ledger.settle()
         return _cleaned(ledger, pods, services) + ledger.expire() + ledger.saved()
     if ledger.is_suspended:
         return _asleep(ledger, pods, services)

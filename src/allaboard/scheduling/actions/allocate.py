@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from allaboard.scheduling.boarding import board
+from allaboard.scheduling.explain import Stuck
 from allaboard.scheduling.gangs import GangRow
-from allaboard.scheduling.reasons import Reason
 from allaboard.scheduling.reservation import is_large, reserve
 from allaboard.scheduling.selection import only_class, to_place
 from allaboard.scheduling.session import Session
@@ -19,7 +19,8 @@ def allocate(session: Session) -> None:
             chosen = to_place(session.state, gang)
             if refusal := board(session, statement, gang, chosen):
                 session.refuse(gang, refusal)
-                _reserve(session, gang, refusal)
+                if isinstance(refusal, Stuck):
+                    _reserve(session, gang, refusal)
                 continue
             statement.commit()
         if fresh and not any(leaf.count[3] for leaf in gang.leaves):
@@ -28,16 +29,16 @@ def allocate(session: Session) -> None:
             order.push(session.gang_key(gang), gang)
 
 
-def _reserve(session: Session, gang: GangRow, refusal: Reason) -> None:
-    """Keep nodes for the first large gang that has waited long enough; one at a time."""
-    after = session.policy.reserve_after
-    simple = only_class(session.state, gang, to_place(session.state, gang))
-    if after is None or session.reservation or not simple or refusal.code not in ("InsufficientResource", "Fragmented"):
+def _reserve(session: Session, gang: GangRow, stuck: Stuck) -> None:
+    """Keep nodes for the first large gang that has waited long enough; one at a time, and only where its kind fits."""
+    after, seen = session.policy.reserve_after, session.survey(stuck)
+    alone = only_class(session.state, gang, to_place(session.state, gang)) is not None
+    if after is None or session.reservation or not alone or not is_large(stuck.klass, stuck.wanted):
         return
-    if not is_large(*simple):
+    if seen.slots_empty < stuck.wanted:
         return
     ripe = gang.fact.created + after
     if session.now < ripe:
         session.wake(ripe)
         return
-    session.reservation = reserve(session.state, gang, *simple, session.fits(simple[0]))
+    session.reservation = reserve(session.state, gang, stuck.klass, stuck.wanted, session.fits(stuck.klass))

@@ -16,7 +16,9 @@ def consolidate(session: Session) -> None:
     """Only for preemptible gangs whose request would fit what is free in the whole cluster."""
     if session.policy.consolidation_victims == 0:
         return
-    gangs = (gang for gang in session.candidates() if gang.preemptible)
+    gangs = [gang for gang in session.candidates() if gang.preemptible]
+    if not any(_could_fit(session, gang) for gang in gangs):
+        return
     solve_each(session, gangs, lambda gang: offer(session, gang))
 
 
@@ -25,7 +27,7 @@ def _could_fit(session: Session, gang: GangRow) -> bool:
     rows = [row for rows in to_place(state, gang, simulated=True).values() for row in rows]
     gpus = sum(state.klass[row].gpu_wish for row in rows)
     memory = sum(state.klass[row].memory for row in rows)
-    if float(nodes.loose_gpus().sum()) + EPSILON < gpus:
+    if session.loose_gpus() + EPSILON < gpus:
         return False
     return memory == 0 or sum(nodes.gpus_at(row)[1] for row in range(len(nodes))) >= memory
 

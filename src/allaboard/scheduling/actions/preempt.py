@@ -13,6 +13,8 @@ def preempt(session: Session) -> None:
 
 
 def offer(session: Session, gang: GangRow) -> Offer | None:
+    if session.standing().lowest_priority(gang.queue) >= gang.priority:
+        return None
     wanted = to_place(session.state, gang, simulated=True)
     if session.quota_objection(gang, session.amounts(wanted)) is not None:
         return None

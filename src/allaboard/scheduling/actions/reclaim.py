@@ -18,4 +18,6 @@ def offer(session: Session, gang: GangRow) -> Offer | None:
         return None
     reclaimer = Reclaimer(session.state, gang, wanted)
     leaves = [row for row in sorted(session.standing().evictable) if row != gang.queue and reclaimer.may_take_from(row)]
+    if not leaves:
+        return None
     return Offer(leaves, lambda victim: True, reclaimer.is_fair)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, dig
-from allaboard.api.meta import labels_of, name_of
+from allaboard.api.meta import is_leaving, labels_of, name_of, namespace_of
 from allaboard.scheduling.groupers.workload import (
     CannotGroup,
     Group,
@@ -38,6 +38,25 @@ def pods_of(job: Document) -> int:
     parallelism, completions = whole_number(spec, "parallelism", default=1), whole_number(spec, "completions")
     at_once = min(parallelism, completions) if completions > 0 else parallelism
     return whole_number(job, "replicas", default=1) * at_once
+
+
+def first_pods(jobset: Document) -> list[Document]:
+    """One pod of every job that may start at once, as its template will make it: the gang before its pods exist."""
+    found = []
+    for job in phases(jobset)[0] if phases(jobset) else ():
+        template = dig(job, "template", "spec", "template", default={})
+        worn = {**labels_of(template), labels.JOBSET_NAME: name_of(jobset), labels.REPLICATED_JOB: job["name"]}
+        metadata = {**(template.get("metadata") or {}), "name": f"{name_of(jobset)}-{job['name']}-0-0", "labels": worn}
+        metadata["namespace"] = namespace_of(jobset)
+        if not job.get("dependsOn"):
+            found.append({"metadata": metadata, "spec": template.get("spec") or {}})
+    return found
+
+
+def is_startable(jobset: Document) -> bool:
+    """Whether its pods will come: it is not suspended, ending or ended, and nobody else's to run."""
+    ended = dig(jobset, "status", "terminalState")
+    return not (ended or dig(jobset, "spec", "suspend") or dig(jobset, "spec", "managedBy") or is_leaving(jobset))
 
 
 def group_names(jobset: Document) -> dict[str, str]:

@@ -30,7 +30,7 @@ class Torch:
         policy = case.info.ml_policy.get("torch")
         if policy is None:
             return
-        ref = case.job.spec.get("runtimeRef")
+        ref = case.job.runtime_ref
         for words, _ in _targets(policy, case.info):
             if words:
                 yield invalid("spec.runtimeRef", ref, words)

@@ -1,0 +1,369 @@
+"""Whole pods with real processes: order, restarts, probes, hooks, volumes, limits, devices, and bad input."""
+
+import asyncio
+import base64
+import os
+from datetime import timedelta
+
+import pytest
+from world import LEVELS, Api, config, log_of, pod, running, state_of
+
+from allaboard.api.documents import Key, dig
+from allaboard.api.kinds import CONFIG_MAP, NODE, POD, SECRET
+from allaboard.node.hosts import Person
+from allaboard.node.profiles import Profile
+
+A = Key("default", "a")
+WAIT = "while :; do sleep 0.02; done"
+
+
+@pytest.fixture(params=LEVELS)
+def level(request):
+    return request.param
+
+
+@pytest.fixture
+def best():
+    return LEVELS[0]
+
+
+def live(tmp_path, level, story, **more):
+    async def go():
+        api = Api()
+        async with running(api, config(tmp_path / "state", level=level, **more)) as agent:
+            return await story(api, agent)
+
+    return asyncio.run(go())
+
+
+def extra(name, line, **more):
+    return {"name": name, "image": "python", "command": ["sh", "-c", line], **more}
+
+
+def test_inits_then_a_sidecar_then_the_main_and_the_sidecar_goes_last(tmp_path, level):
+    async def story(api, agent):
+        shared = [{"name": "shared", "mountPath": "/shared"}]
+        one = extra("one", "echo one >> /shared/story", volumeMounts=shared)
+        side = extra(
+            "side",
+            "echo side >> /shared/story; trap 'exit 0' TERM; " + WAIT,
+            restartPolicy="Always",
+            volumeMounts=shared,
+        )
+        two = extra(
+            "two",
+            "while ! grep -q side /shared/story; do sleep 0.02; done; echo two >> /shared/story",
+            volumeMounts=shared,
+        )
+        main = "cat /shared/story"
+        wanted = pod(
+            "a",
+            main,
+            container={"volumeMounts": shared},
+            initContainers=[one, side, two],
+            volumes=[{"name": "shared", "emptyDir": {}}],
+        )
+        if level == "D":  # a plain process sees the volume where it is
+            for container in (one, side, two, wanted["spec"]["containers"][0]):
+                container["command"][2] = f"D=$SHARED; {container['command'][2].replace('/shared', '$D')}"
+                container["env"] = [{"name": "SHARED", "value": "/shared"}]
+        await api.create(POD, wanted)
+        done = await api.phase("a", "Succeeded", "Failed")
+        assert done["status"]["phase"] == "Succeeded"
+        assert log_of(agent, done) == "one\nside\ntwo\n"
+        assert state_of(done, "side", "initContainerStatuses")["state"]["terminated"]["exitCode"] == 0
+
+    live(tmp_path, level, story)
+
+
+def test_a_failing_container_comes_back_later_each_time_and_keeps_its_past(tmp_path, level):
+    async def story(api, agent):
+        await api.create(POD, pod("a", "echo try; exit 9", restartPolicy="OnFailure"))
+        count = lambda doc: state_of(doc)["restartCount"] if doc.get("status", {}).get("containerStatuses") else 0
+        found = await api.until(POD, A, lambda doc: doc is not None and count(doc) >= 3)
+        assert found["status"]["phase"] == "Running"
+        assert state_of(found)["lastState"]["terminated"]["exitCode"] == 9
+        await api.until(POD, A, lambda doc: "CrashLoopBackOff" in str(doc["status"]))
+        assert api.events("BackOff")
+
+    live(tmp_path, level, story)
+
+
+def test_probes_decide_readiness_and_life(tmp_path, level):
+    line = "rm -f ready; touch alive; sleep 0.3; touch ready; sleep 1; rm alive; " + WAIT
+    quick = {"periodSeconds": 1, "failureThreshold": 1}
+
+    async def story(api, agent):
+        probes = {
+            "readinessProbe": {"exec": {"command": ["test", "-e", "ready"]}, **quick},
+            "livenessProbe": {"exec": {"command": ["test", "-e", "alive"]}, "initialDelaySeconds": 1, **quick},
+        }
+        await api.create(POD, pod("a", line, container={"workingDir": "/tmp/probed", **probes}, restartPolicy="Always"))
+        ready = lambda doc: doc is not None and "containerStatuses" in doc.get("status", {}) and state_of(doc)["ready"]
+        await api.until(POD, A, lambda doc: doc.get("status", {}).get("phase") == "Running" and not ready(doc))
+        await api.until(POD, A, ready)
+        await api.until(POD, A, lambda doc: state_of(doc)["restartCount"] == 1)
+        assert any("Liveness probe failed" in words for words in api.events("Unhealthy"))
+
+    try:
+        live(tmp_path, level, story)
+    finally:
+        os.system("rm -rf /tmp/probed")
+
+
+def test_a_port_is_probed_by_http_and_tcp(tmp_path, level):
+    async def story(api, agent):
+        serve = ["python", "-m", "http.server", "18081"]
+        probe = {"periodSeconds": 1, "failureThreshold": 9}
+        both = {
+            "startupProbe": {"tcpSocket": {"port": "web"}, **probe},
+            "readinessProbe": {"httpGet": {"path": "/", "port": 18081}, **probe},
+        }
+        await api.create(POD, pod("a", *serve, container={"ports": [{"name": "web", "containerPort": 18081}], **both}))
+        await api.until(POD, A, lambda doc: "containerStatuses" in doc.get("status", {}) and state_of(doc)["ready"])
+
+    live(tmp_path, level, story)
+
+
+def test_hooks_run_after_the_start_and_before_the_end(tmp_path, level):
+    async def story(api, agent):
+        hooks = {
+            "postStart": {"exec": {"command": ["sh", "-c", "touch /tmp/hooked-$POD"]}},
+            "preStop": {"exec": {"command": ["sh", "-c", "touch /tmp/stopping-$POD"]}},
+        }
+        line = "trap 'ls /tmp/*-$POD; rm /tmp/*-$POD; exit 0' TERM; " + WAIT
+        env = [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]
+        await api.create(POD, pod("a", line, container={"lifecycle": hooks, "env": env}))
+        born = await api.phase("a", "Running")
+        path = next((agent.config.state / "pods").glob("*/containers/main/0/log"))
+        with open(path) as file:
+            await api.delete(POD, A)
+            await api.until(POD, A, lambda doc: doc is None)
+            uid = born["metadata"]["uid"]
+            assert file.read() == f"/tmp/hooked-{uid}\n/tmp/stopping-{uid}\n"
+
+    live(tmp_path, level, story)
+
+
+def test_a_hook_that_fails_ends_the_container(tmp_path, best):
+    async def story(api, agent):
+        hook = {"postStart": {"exec": {"command": ["false"]}}}
+        await api.create(POD, pod("a", WAIT, container={"lifecycle": hook}))
+        done = await api.phase("a", "Failed")
+        assert state_of(done)["state"]["terminated"]["exitCode"] == 137
+        assert api.events("FailedPostStartHook") == ["PostStartHook failed: command exited with 1"]
+
+    live(tmp_path, best, story)
+
+
+VOLUMES = [
+    {"name": "cm", "configMap": {"name": "c", "items": [{"key": "k", "path": "sub/file", "mode": 0o400}]}},
+    {"name": "sec", "secret": {"secretName": "s", "defaultMode": 0o400}},
+    {"name": "down", "downwardAPI": {"items": [{"path": "name", "fieldRef": {"fieldPath": "metadata.name"}}]}},
+    {"name": "mem", "emptyDir": {"medium": "Memory"}},
+]
+
+
+def test_volumes_show_objects_and_follow_their_changes(tmp_path, best):
+    async def story(api, agent):
+        await api.create(CONFIG_MAP, {"metadata": {"name": "c", "namespace": "default"}, "data": {"k": "one"}})
+        secret = {"token": base64.b64encode(b"hush").decode()}
+        await api.create(SECRET, {"metadata": {"name": "s", "namespace": "default"}, "data": secret})
+        places = {"cm": "/data/cm", "sec": "/var/run/secrets/x", "down": "/opt/deep/er", "mem": "/dev/shm"}
+        mounts = [{"name": name, "mountPath": path} for name, path in places.items()]
+        line = (
+            "cat /data/cm/sub/file /var/run/secrets/x/token /opt/deep/er/name; "
+            "stat -Lc %a /data/cm/sub/file; touch /dev/shm/x; "
+            "while grep -q one /data/cm/sub/file; do sleep 0.02; done; cat /data/cm/sub/file"
+        )
+        await api.create(POD, pod("a", line, container={"volumeMounts": mounts}, volumes=VOLUMES))
+        await api.phase("a", "Running")
+        await api.update(CONFIG_MAP, {**api.documents[CONFIG_MAP, Key("default", "c")], "data": {"k": "two"}})
+        done = await api.phase("a", "Succeeded", "Failed")
+        assert log_of(agent, done) == "onehusha400\ntwo"
+
+    live(tmp_path, best, story, refresh=timedelta(milliseconds=100))
+
+
+def test_an_environment_from_everywhere(tmp_path, level):
+    async def story(api, agent):
+        await api.create(CONFIG_MAP, {"metadata": {"name": "c", "namespace": "default"}, "data": {"K": "cm"}})
+        env = [
+            {"name": "A", "value": "$(X_K)-$(NOPE)-$$(X_K)"},
+            {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+            {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+            {"name": "CPU", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}},
+        ]
+        source = {"envFrom": [{"prefix": "X_", "configMapRef": {"name": "c"}}], "env": env}
+        source["resources"] = {"limits": {"cpu": "1500m"}}
+        await api.create(POD, pod("a", "echo $A $NODE $CPU $HOSTNAME $OMP_NUM_THREADS; test -n $IP", container=source))
+        done = await api.phase("a", "Succeeded")
+        assert log_of(agent, done) == "cm-$(NOPE)-$(X_K) n1 1500 a 2\n"
+
+    live(tmp_path, level, story)
+
+
+BAD = {
+    "no such secret": (
+        {"env": [{"name": "X", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]}, {},
+        "CreateContainerConfigError", 'secret "s" not found',
+    ),
+    "no command": ({"command": []}, {}, "CreateContainerError", "no command specified"),
+    "two mounts in one place": (
+        {"volumeMounts": [{"name": "v", "mountPath": "/x"}, {"name": "v", "mountPath": "/x/"}]},
+        {"volumes": [{"name": "v", "emptyDir": {}}]}, "CreateContainerConfigError", 'mountPath "/x" is used twice',
+    ),
+    "privileged": ({"securityContext": {"privileged": True}}, {}, "CreateContainerConfigError", "is not supported"),
+    "a root that must not be": (
+        {"securityContext": {"runAsNonRoot": True}}, {}, "CreateContainerConfigError", "image will run as root",
+    ),
+    "more devices than there are": (
+        {"resources": {"limits": {"nvidia.com/gpu": "9"}}}, {}, "CreateContainerError", "requested 9 nvidia.com/gpu",
+    ),
+}  # fmt: skip
+
+
+def test_what_cannot_be_started_says_why_and_the_node_stays_well(tmp_path, best):
+    async def story(api, agent):
+        for index, (container, spec, _, _) in enumerate(BAD.values()):
+            await api.create(POD, pod(f"p{index}", "true", container=container, **spec))
+        for index, (_, _, reason, words) in enumerate(BAD.values()):
+            state = lambda doc: dig(doc, "status", "containerStatuses", 0, "state", "waiting", default={})
+            found = await api.until(POD, Key("default", f"p{index}"), lambda doc, s=state: s(doc).get("message"))
+            assert state(found)["reason"] == reason
+            assert words in state(found)["message"]
+        await api.create(POD, pod("a", "true"))
+        await api.phase("a", "Succeeded")
+
+    live(tmp_path, best, story)
+
+
+def test_a_missing_volume_source_is_waited_for(tmp_path, best):
+    async def story(api, agent):
+        volume = {"name": "v", "configMap": {"name": "late"}}
+        mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+        await api.create(POD, pod("a", "cat /v/k", container=mount, volumes=[volume]))
+        await api.until(NODE, Key("", "n1"), lambda _: api.events("FailedMount"))
+        assert api.events("FailedMount") == ['MountVolume.SetUp failed: configmap "late" not found']
+        await api.create(CONFIG_MAP, {"metadata": {"name": "late", "namespace": "default"}, "data": {"k": "v"}})
+        assert log_of(agent, await api.phase("a", "Succeeded")) == "v"
+
+    live(tmp_path, best, story)
+
+
+HOG = "x = bytearray(300 * 2**20)\nimport time\ntime.sleep(30)"
+
+
+def test_too_much_memory_is_oomkilled(tmp_path, level):
+    async def story(api, agent):
+        limit = {"resources": {"limits": {"memory": "100Mi"}}}
+        await api.create(POD, pod("a", "python", "-c", HOG, container=limit))
+        done = await api.phase("a", "Failed")
+        ended = state_of(done)["state"]["terminated"]
+        assert (ended["exitCode"], ended["reason"]) == (137, "OOMKilled")
+
+    live(tmp_path, level, story)
+
+
+def test_a_script_that_forks_for_ever_does_not_hurt_the_node(tmp_path, best):
+    async def story(api, agent):
+        agent.provision.groups.processes = 60
+        await api.create(POD, pod("bomb", "while :; do sleep 60 & done", container={"image": "python"}))
+        await api.phase("bomb", "Running", "Failed")
+        await api.create(POD, pod("a", "true"))
+        await api.phase("a", "Succeeded")
+        await api.delete(POD, Key("default", "bomb"), grace=1)
+        await api.until(POD, Key("default", "bomb"), lambda doc: doc is None)
+
+    live(tmp_path, best, story)
+
+
+def test_an_empty_directory_that_grows_too_large_costs_the_pod_its_life(tmp_path, best):
+    async def story(api, agent):
+        volume = [{"name": "v", "emptyDir": {"sizeLimit": "1Mi"}}]
+        mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+        line = "head -c 3000000 /dev/zero > /v/x; sleep 60"
+        await api.create(POD, pod("a", line, container=mount, volumes=volume, terminationGracePeriodSeconds=0))
+        done = await api.phase("a", "Failed")
+        assert (done["status"]["reason"], "exceeds the limit" in done["status"]["message"]) == ("Evicted", True)
+
+    live(tmp_path, best, story)
+
+
+def test_fake_gpus_are_given_to_one_at_a_time_and_come_back(tmp_path, best):
+    gpus = {"resources": {"limits": {"nvidia.com/gpu": "3"}}}
+
+    async def story(api, agent):
+        node = await api.until(NODE, Key("", "n1"), lambda node: node is not None and "status" in node)
+        assert node["status"]["allocatable"]["nvidia.com/gpu"] == "4"
+        await api.create(POD, pod("first", "echo $CUDA_VISIBLE_DEVICES; sleep 0.3", container=gpus))
+        first = await api.phase("first", "Running")
+        await api.create(POD, pod("none", "echo [$CUDA_VISIBLE_DEVICES]"))
+        assert log_of(agent, await api.phase("none", "Succeeded")) == "[]\n"
+        await api.create(POD, pod("second", "echo $NVIDIA_VISIBLE_DEVICES", container=gpus))
+        second = await api.phase("second", "Succeeded")
+        assert log_of(agent, first) == "0,1,2\n"
+        assert log_of(agent, second) == "GPU-fake-n1-0,GPU-fake-n1-1,GPU-fake-n1-2\n"
+
+    live(tmp_path, best, story, gpus=4)
+
+
+def test_virtual_nodes_share_the_machine(tmp_path, best):
+    async def story(api, agent):
+        for number in (1, 2, 3):
+            await api.create(
+                POD,
+                pod(
+                    f"p{number}",
+                    "echo $N",
+                    container={"env": [{"name": "N", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}]},
+                    nodeName=f"n{number}",
+                ),
+            )
+            done = await api.phase(f"p{number}", "Succeeded")
+            assert log_of(agent, done) == f"n{number}\n"
+        assert [key.name for kind, key in api.documents if kind is NODE] == ["n1", "n2", "n3"]
+
+    live(tmp_path, best, story, nodes=("n1", "n2", "n3"))
+
+
+def test_an_unknown_image_gets_the_default_and_a_word_about_it(tmp_path, best):
+    async def story(api, agent):
+        await api.create(POD, pod("a", "true", container={"image": "docker.io/strange:1"}))
+        await api.phase("a", "Succeeded")
+        await api.until(NODE, Key("", "n1"), lambda _: api.events("UnknownImage"))
+        assert 'no profile for image "docker.io/strange:1"' in api.events("UnknownImage")[0]
+
+    live(tmp_path, best, story, profiles=())
+
+
+def test_last_words_go_into_the_status(tmp_path, level):
+    async def story(api, agent):
+        policy = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+        await api.create(POD, pod("log", "echo about to fail; exit 1", container=policy))
+        done = await api.phase("log", "Failed")
+        assert state_of(done)["state"]["terminated"]["message"] == "about to fail\n"
+        assert done["metadata"]["annotations"]["aboard.dev/last-lines"] == "about to fail\n"
+        if level != "D":
+            await api.create(POD, pod("file", "printf done > /dev/termination-log"))
+            done = await api.phase("file", "Succeeded")
+            assert state_of(done)["state"]["terminated"]["message"] == "done"
+
+    live(tmp_path, level, story)
+
+
+def test_a_profile_brings_its_user_and_files(tmp_path, best):
+    if best not in "AB":
+        pytest.skip("users need level A or B")
+    me = Profile(
+        "mpi", images=("mpi",), user=Person("mpiuser", 1000, 1000, "/home/mpiuser", "/bin/bash"), env={"MOOD": "fine"},
+        files={"/etc/mood.conf": "fine\n"},
+    )  # fmt: skip
+
+    async def story(api, agent):
+        if not agent.provision.many_users:
+            pytest.skip("only one user here")
+        await api.create(POD, pod("a", "id -un; echo $HOME $MOOD; cat /etc/mood.conf", container={"image": "mpi:1"}))
+        assert log_of(agent, await api.phase("a", "Succeeded", "Failed")) == "mpiuser\n/home/mpiuser fine\nfine\n"
+
+    live(tmp_path, best, story, profiles=(me,))
