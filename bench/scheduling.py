@@ -8,11 +8,17 @@ reference's figures (divided by 20 above one second) or those of the project.
 from __future__ import annotations
 
 import gc
+import os
 import time
+import tracemalloc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from pathlib import Path
+
+from tests.conformance import scheduler
 
 from allaboard.scheduling.actions import ACTIONS
+from allaboard.scheduling.explain import Stuck
 from allaboard.scheduling.facts import (
     UNLIMITED,
     Constraint,
@@ -224,5 +230,56 @@ def rack_gang(count: int = 1_000) -> Gang:
     return replace(made, tree=replace(made.tree, constraint=Constraint("racks", required="rack")))
 
 
+def measure_large_world() -> Iterator[Row]:
+    """One cycle over everything, cycles in which nothing or little changed, and a question about one job."""
+    world = large_world()
+    state = State.build(world)
+    start = time.process_time()
+    cycle(state, DEFAULT, NOW)
+    yield Row("scheduling: 10,000 nodes, one cycle", (time.process_time() - start) * 1000, "ms", 400)
+    cycle(state, DEFAULT, NOW)
+    yield Row("scheduling: 10,000 nodes, nothing changed", milliseconds(lambda: cycle(state, DEFAULT, NOW), 3), "ms", 5)
+    state.put_gang(gang("too-large", "queue-0", 1, gpus(8), [None] * 9_000))
+    cycle(state, DEFAULT, NOW)
+    row = state.gangs["too-large"]
+    session = Session(state, DEFAULT, NOW)
+    session.refuse(row, Stuck(row.leaves[0], state.klass[row.rows[0]], 9_000, 0))
+    yield Row("scheduling: 10,000 nodes, one explanation", milliseconds(lambda: session.reason(row), 5), "ms", 1)
+    yield Row("scheduling: 10,000 nodes, memory", _megabytes(world), "MB", 400)
+    rack = State.build(rack_world())
+    rack.put_gang(rack_gang())
+    work = milliseconds(lambda: cycle(rack, DEFAULT, NOW), 1)
+    yield Row("scheduling: 1,000 pods into one rack of 10,000 nodes", work, "ms", 30)
+
+
+def _megabytes(world: World) -> float:
+    """What the state, its journal and its names take, as the allocator counts it."""
+    tracemalloc.start()
+    state = State.build(world)
+    cycle(state, DEFAULT, NOW)
+    used, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return used / 1e6
+
+
+RECORDED = (("allocate-1000n", 500.0), ("reclaim-500n", 5000.0), ("topology-1000n", 60.0))
+
+
+def measure_recorded(data: Path) -> Iterator[Row]:
+    """The recorded large inputs, from the parsed scenario to the finished action."""
+    for name, bar in RECORDED:
+        path = data / "scheduler" / "bench" / f"{name}.json.gz"
+        if path.exists():
+            parsed = scheduler.load(path)
+            world, actions = scheduler.world(parsed), parsed["actions"]
+            session = run(world, actions)
+            took = milliseconds(lambda w=world, a=actions: run(w, a), 1)
+            yield Row(f"scheduling: {name}", took, "ms", bar)
+            yield Row(f"scheduling: {name}, pods served", len(session.log.binds) + len(session.log.pipelines), "pods")
+
+
 def measure() -> Iterator[Row]:
     yield from measure_shapes()
+    yield from measure_large_world()
+    if "DATA" in os.environ:
+        yield from measure_recorded(Path(os.environ["DATA"]))

@@ -51,6 +51,8 @@ def test_a_gang_that_does_not_fit_waits_whole_and_runs_when_there_is_room(person
 def test_suspend_takes_the_pods_away_and_resume_brings_them_back(person, tmp_path):
     assert person.aboard("run", script(tmp_path, SLEEPS), "--name=sleeper", "--detach").code == 0
     assert person.aboard("wait", "sleeper", "--for=running", "--timeout=30").code == 0
+    inside = person.aboard("exec", "sleeper", "--", "sh", "-c", "hostname; exit 7")
+    assert (inside.code, inside.out.strip()) == (7, "sleeper-node-0-0")
     assert person.aboard("suspend", "sleeper").code == 0
     assert person.aboard("wait", "sleeper", "--for=suspended", "--timeout=40").code == 0
     assert person.aboard("resume", "sleeper").code == 0

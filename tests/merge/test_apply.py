@@ -321,10 +321,6 @@ def played(script):
     return live
 
 
-def filled(document):
-    return {name: part for name, part in (document.get("spec") or {}).items() if part not in (None, {}, [])}
-
-
 def holds(document, config):
     """Whether everything a configuration states is in the document."""
     if isinstance(config, dict):
@@ -343,15 +339,20 @@ def test_what_is_applied_by_force_is_there_afterwards(script, manager, spec):
     assert holds(live.get("spec") or {}, {name: part for name, part in spec.items() if part not in ([], {})})
 
 
+def without_empties(spec):
+    """An empty map is owned itself, and a struct emptied by its owner is left null: upstream's own exceptions to the law."""
+    return {name: part for name, part in spec.items() if part not in ({}, [])}
+
+
 @settings(deadline=None)
 @given(scripts, managers, specs)
 def test_applying_twice_is_applying_once(script, manager, spec):
-    spec = {"n": 1, **spec}
-    once = applied(played(script), manager, spec, force=True, second=40)
+    spec = {"n": 1, **without_empties(spec)}
+    once = applied(
+        played([(name, without_empties(part)) for name, part in script]), manager, spec, force=True, second=40
+    )
     again = apply(once, stated(spec), THING, actor(manager, 41), force=False)
-    # A struct emptied by its owner is left null, and an empty one when that is stated again. Upstream does the same.
-    assert filled(again) == filled(once)
-    assert owned(again) == owned(once)
+    assert again is once
 
 
 @settings(deadline=None)

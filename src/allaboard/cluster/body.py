@@ -11,7 +11,7 @@ import yaml
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import BadRequest, UnsupportedMedia
-from allaboard.cluster import wire
+from allaboard.cluster import jsonwords, wire
 from allaboard.cluster.store import encode
 
 JSON, YAML, PROTOBUF = "application/json", "application/yaml", "application/vnd.kubernetes.protobuf"
@@ -35,15 +35,8 @@ def read_json(data: bytes) -> tuple[object, list[str]]:
 
 
 def _words(data: bytes, fault: Exception) -> str:
-    text = data.decode("utf-8", "replace").lstrip(" \t\r\n")
-    if "truncated" in str(fault) or not text:
-        return "unexpected end of JSON input"
-    if isinstance(fault, RecursionError):
-        return "exceeded max depth"
-    place = re.search(r"byte (\d+)", str(fault))
-    at = data[int(place[1]) :] if place else data
-    letter = at.decode("utf-8", "replace")[:1] or text[:1]
-    return f"invalid character '{letter}' looking for beginning of value"
+    """What is wrong with a text, as clients know it."""
+    return jsonwords.complaint(data) or ("exceeded max depth" if isinstance(fault, RecursionError) else str(fault))
 
 
 class _Pairs(list[tuple[str, object]]):

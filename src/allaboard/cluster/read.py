@@ -12,7 +12,7 @@ import msgspec
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import BadRequest
 from allaboard.api.selectors import EVERYTHING, FieldSelector, Selector
-from allaboard.cluster import refusals
+from allaboard.cluster import jsonwords, refusals
 from allaboard.cluster.ask import Place
 from allaboard.cluster.memory import Store, Table
 from allaboard.cluster.plane import Cluster
@@ -151,13 +151,12 @@ def _read_token(text: str) -> _Token:
 
 
 def _complaint(text: str) -> str:
-    """What Go says of the first byte of something that is no JSON."""
+    """What is wrong with the text inside a token."""
     try:
         data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (binascii.Error, ValueError):
         return "illegal base64 data at input byte 0"
-    shown = f"\\u{data[0]:04x}" if data and (data[0] < 32 or data[0] > 126) else data[:1].decode()
-    return f"invalid character '{shown}' looking for beginning of value" if data[:1] not in (b"{", b"") else ""
+    return jsonwords.complaint(data)
 
 
 def metadata_only(document: Document) -> Document:

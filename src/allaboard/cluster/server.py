@@ -15,7 +15,7 @@ from urllib.parse import parse_qs
 import uvicorn
 
 from allaboard.api.documents import Key
-from allaboard.api.errors import ApiError, BadRequest, Internal, TooLarge, Unauthorized, Unavailable
+from allaboard.api.errors import ApiError, BadRequest, Internal, TimedOut, TooLarge, Unauthorized, Unavailable
 from allaboard.cluster import options, refusals, routes
 from allaboard.cluster.access import Allow, Attributes, Rbac, User, forbidden
 from allaboard.cluster.answers import TEXT, Answer, refused
@@ -38,6 +38,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 LARGEST_BODY = 3 * 1024 * 1024
+LONGEST_BODY = 60.0  # seconds
 WORTH_PACKING = 128 * 1024
 VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
@@ -222,6 +223,15 @@ class ClientGone(Exception):
 async def _body(receive: Receive, headers: Mapping[str, str]) -> bytes:
     if int(headers.get("content-length") or 0) > LARGEST_BODY:
         raise _too_large()
+    try:
+        async with asyncio.timeout(LONGEST_BODY):
+            data = await _received(receive)
+    except TimeoutError:
+        raise TimedOut(f"Timeout: the body did not arrive within {LONGEST_BODY:.0f} seconds") from None
+    return _unpacked(data) if headers.get("content-encoding") == "gzip" else data
+
+
+async def _received(receive: Receive) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
@@ -234,8 +244,7 @@ async def _body(receive: Receive, headers: Mapping[str, str]) -> bytes:
             raise _too_large()
         if not message.get("more_body"):
             break
-    data = parts[0] if len(parts) == 1 else b"".join(parts)
-    return _unpacked(data) if headers.get("content-encoding") == "gzip" else data
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _too_large() -> TooLarge:
@@ -353,6 +362,7 @@ async def serve(app: Any, address: Address) -> AsyncIterator[Serving]:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,
     )

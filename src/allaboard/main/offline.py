@@ -1,4 +1,4 @@
-"""What the doors may ask without a plane: schemas, rendering, linting."""
+"""What the doors may ask without a plane: schemas, rendering, linting, conversion, saved cycles."""
 
 from __future__ import annotations
 
@@ -8,10 +8,38 @@ import re
 from allaboard.api import crds
 from allaboard.api.documents import Document
 from allaboard.api.kinds import Kind, kind_of
+from allaboard.jobs.legacy import convert
+from allaboard.kube.client import Reader
+from allaboard.kube.clock import SystemClock
+from allaboard.main.heart import SCHEDULERS
+from allaboard.node import levels
+from allaboard.scheduling import replay
+from allaboard.scheduling.snapshot import FOLLOWED, Snapshot
 from allaboard.training import lint, render
 
 # What the doors may ask without a plane.
-lint_report, lint_fix, render_texts = lint.report, lint.fix, render.texts
+lint_report, lint_fix, render_texts, converted, probe = (
+    lint.report,
+    lint.fix,
+    render.texts,
+    convert.convert,
+    levels.probe,
+)
+
+
+async def snapshot(reader: Reader) -> bytes:
+    """What a scheduling cycle on this cluster would see now."""
+    seen, now = Snapshot(SCHEDULERS), SystemClock().now().timestamp()
+    for kind in FOLLOWED:
+        for document in await reader.list(kind):
+            seen.observe(kind, None, document)
+    seen.flush(now)
+    return replay.save(seen.state, now, {"policy": "default"})
+
+
+def replayed(data: bytes) -> str:
+    """The decisions of a saved cycle, as JSON."""
+    return replay.told(replay.run(replay.load(data))).decode()
 
 
 def nearest_field(document: Document, path: str) -> str:

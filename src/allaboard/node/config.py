@@ -45,7 +45,8 @@ class Config:
     loopback: IPv4Network = LOOPBACK  # where there is no network namespace
     api: tuple[str, int] = ("127.0.0.1", 6443)  # where pods' calls to the API go
     token: str = ""  # what callers of this agent's own server must show; made when empty
-    profiles: tuple[Profile, ...] = ()
+    profiles: tuple[Profile, ...] | None = None  # None: the user's own (file `images`) and those that ship
+    images: Path | None = None  # the user's own profiles; below the state when None
     default_profile: Profile = DEFAULT
     patience: Patience = USUAL
     host_paths: tuple[str, ...] = ()  # prefixes hostPath volumes may use; "/" is everything

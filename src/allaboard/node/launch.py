@@ -16,6 +16,11 @@ from allaboard.node.profiles import Profile
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Variables that carry the rendezvous port of a job; where pods share a network each job needs another port.
 PORT_NAMES = ("PET_MASTER_PORT", "MASTER_PORT", "DMLC_TRACKER_PORT")
+TWINS = {
+    "OMPI_MCA_orte_default_hostfile": "PRTE_MCA_prte_default_hostfile",
+    "OMPI_MCA_plm_rsh_args": "PRTE_MCA_plm_ssh_args",
+    "OMPI_MCA_orte_set_default_slots": "PRTE_MCA_prte_set_default_slots",
+}
 ADDRESS_NAMES = ("PET_RDZV_ENDPOINT", "JAX_COORDINATOR_ADDRESS")
 
 
@@ -66,6 +71,7 @@ def launch(container: Document, sources: Sources, bound: Sequence[Mount], settin
         return _plain(spec, bound, setting)
     spec |= {"stage": setting.stage, "visible": list(setting.visible), "hidden": list(setting.hidden)}
     spec |= {"etc": _etc(pod, setting, user), "devices": list(setting.devices)}
+    spec |= {"files": _files(setting, variables), "home": [user.home, user.uid, user.gid]}
     spec |= {"mounts": [mount.document() for mount in (Mount(setting.hosts, "/etc/hosts"), *bound)]}
     return spec | _rights(container)
 
@@ -85,19 +91,22 @@ def _with_default_command(container: Document, profile: Profile) -> Document:
     return {**container, "command": list(profile.command)}
 
 
+def user_id(pod: Document, container: Document, profile: Profile) -> int:
+    """The number a container runs as: it says, its pod says, its image says, or root."""
+    asked = dig(container, "securityContext", "runAsUser", default=dig(pod, "spec", "securityContext", "runAsUser"))
+    if asked is not None:
+        return int(asked)
+    return profile.user.uid if profile.user is not None else 0
+
+
 def user_of(pod: Document, container: Document, setting: Setting) -> Person:
-    """Who the container runs as: it says, its pod says, its image says, or root."""
-    uid, gid = (
-        dig(container, "securityContext", key, default=dig(pod, "spec", "securityContext", key))
-        for key in ("runAsUser", "runAsGroup")
-    )
-    own = setting.profile.user
-    if uid is None and own is not None:
-        uid, gid = own.uid, own.gid if gid is None else gid
+    """Who the container runs as."""
+    uid, own = user_id(pod, container, setting.profile), setting.profile.user
+    gid = dig(container, "securityContext", "runAsGroup", default=dig(pod, "spec", "securityContext", "runAsGroup"))
     if dig(container, "securityContext", "runAsNonRoot", default=dig(pod, "spec", "securityContext", "runAsNonRoot")):
         _refuse_root(container, uid)
-    if uid is None or not setting.many_users:
-        return Person("root", 0, gid if gid is not None and setting.many_users else 0, "/root", "/bin/bash")
+    if not setting.many_users:
+        return Person("root", 0, 0, "/root", "/bin/bash")
     if own is not None and own.uid == uid:
         return Person(own.name, uid, own.gid if gid is None else gid, own.home, own.shell)
     name = "root" if uid == 0 else f"user{uid}"
@@ -124,7 +133,8 @@ def _variables(container: Document, sources: Sources, setting: Setting, user: Pe
     found |= setting.profile.env
     found |= setting.limits.variables()
     found |= setting.extra
-    return found | environment.resolve(container, sources)
+    found |= environment.resolve(container, sources)
+    return found | twins(found)
 
 
 def _etc(pod: Document, setting: Setting, user: Person) -> dict[str, list[str | int]]:
@@ -133,10 +143,17 @@ def _etc(pod: Document, setting: Setting, user: Person) -> dict[str, list[str | 
     name = hosts.hostname_of(pod)
     files |= {"hostname": (f"{name}\n", 0o644), "nsswitch.conf": (NSSWITCH, 0o644)}
     files["resolv.conf"] = (hosts.resolv_conf(pod, setting.resolver), 0o644)
-    for path, text in setting.profile.files.items():
-        if path.startswith("/etc/"):
-            files[path.removeprefix("/etc/")] = (text, 0o644)
     return {path: [text, mode] for path, (text, mode) in files.items()}
+
+
+def _files(setting: Setting, variables: Mapping[str, str]) -> dict[str, str]:
+    """The image's own files; {PATH} in them is the container's."""
+    return {path: text.replace("{PATH}", variables["PATH"]) for path, text in setting.profile.files.items()}
+
+
+def twins(variables: Mapping[str, str]) -> dict[str, str]:
+    """Open MPI 5 reads its settings under other names, and without them runs every rank in one place."""
+    return {new: variables[old] for old, new in TWINS.items() if old in variables and new not in variables}
 
 
 NSSWITCH = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nservices: files\n"

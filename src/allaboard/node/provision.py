@@ -22,6 +22,7 @@ from allaboard.node.devices import Device
 from allaboard.node.environment import Sources
 from allaboard.node.environments import Environments
 from allaboard.node.gateway import PROXY_PORT
+from allaboard.node.images import Images
 from allaboard.node.limits import Limits, limits_of
 from allaboard.node.mounts import RENDERED, Mount, Tokens, Unmountable, Volume
 from allaboard.node.profiles import Choice, choose
@@ -66,6 +67,7 @@ class Provision:
         self.many_users = True
         self.volatile = _volatile(config.state)
         self.ports: dict[str, int] = {}
+        self.images = Images(config.images or config.state / "images.json")
         self.groups = Groups()
         self.devices: list[Device] = []
         self.taken: Callable[[], set[str]] = set
@@ -124,8 +126,14 @@ class Provision:
                 tenant.roots[volume.name] = await self._directory(tenant, volume, group)
 
     def _owner_reads(self, pod: Document) -> bool:
-        """Whether the pod's processes own the files we write: then private keys must be private."""
-        return not self.many_users or not dig(pod, "spec", "securityContext", "runAsUser")
+        """Whether those who read the files we write also own them: then private keys must be private."""
+        if not self.many_users:
+            return True
+        readers = [
+            launch.user_id(pod, container, self.choice(container).profile)
+            for container in [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
+        ]
+        return not any(readers)
 
     async def _token(self, pod: Document, ask: tuple[str, int]) -> str:
         account = dig(pod, "spec", "serviceAccountName", default="default")
@@ -169,7 +177,9 @@ class Provision:
         return str(root)
 
     def choice(self, container: Document) -> Choice:
-        return choose(container.get("image", ""), self.config.profiles, self.config.default_profile)
+        own = self.config.profiles
+        profiles = self.images.profiles() if own is None else own
+        return choose(container.get("image", ""), profiles, self.config.default_profile)
 
     def container(self, tenant: Tenant, container: Document, sources: Sources, peers: dict[str, str]) -> Document:
         """The launch document of one container."""

@@ -148,6 +148,7 @@ def build_root(spec: Document, tree: list[tuple[str, str]], *, rootless: bool) -
     syscalls.pivot_root(root, root + OLD)
     os.chdir("/")
     _furnish(spec)
+    _populate(spec)
     for volume in spec.get("mounts", []):
         _bind(volume)
     syscalls.unmount(OLD)
@@ -244,6 +245,20 @@ def _furnish(spec: Document) -> None:
     for name, target in (links | {"stderr": "/proc/self/fd/2"}).items():
         os.symlink(target, f"/dev/{name}")
     _seal()
+
+
+def _populate(spec: Document) -> None:
+    """The user's home and the image's own files."""
+    home, uid, gid = spec.get("home") or ("/root", 0, 0)
+    os.makedirs(home, 0o755, exist_ok=True)
+    for path, text in (spec.get("files") or {}).items():
+        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+        Path(path).write_text(text)
+        os.chmod(path, 0o644)
+        if path.startswith(home + "/"):
+            os.chown(path, uid, gid)
+    if uid:
+        os.chown(home, uid, gid)
 
 
 def _device(name: str) -> None:

@@ -289,8 +289,7 @@ def _free_visit(node: Node) -> Walk:
         return _as_is
     drops_null, default = not nullable, node.values.schema.get("default")
     if node.builtin:
-        # Go reads null into a map as the zero of its values.
-        default = {"string": "", "boolean": False, "integer": 0, "int-or-string": "0"}.get(node.values.type)
+        default = _go_zero(node.values)
 
     def visit(value: dict[str, Any], path: Path, run: Run) -> dict[str, Any]:
         out = value
@@ -312,6 +311,13 @@ def _free_visit(node: Node) -> Walk:
     return visit
 
 
+def _go_zero(node: Node) -> Any:
+    """What Go reads null as, inside a list or a map: the zero of the type; None where that prints as null."""
+    if node.shape == MAP and node.fields:
+        return walk_of(node)({}, None, Run())
+    return {"string": "", "boolean": False, "integer": 0, "number": 0, "int-or-string": "0"}.get(node.type)
+
+
 def _defaults_of(node: Node) -> dict[str, Any]:
     """What absent fields become; a default that is an object has its own defaults filled in."""
     declared = node.schema.get("properties") or {}
@@ -331,21 +337,14 @@ def _list_walk(node: Node) -> Walk:
     plain, walk = is_plain(items), walk_of(items)
     check_type, checks = type_check(node), checks_of(node, walk_of)
     unique = None if go or node.list_type == "atomic" else _uniqueness(node)
-    default = items.schema.get("default") if not go and not items.nullable else None
-    if go:
-        # Go reads null in a list as the zero of its items.
-        zeros = {"string": "", "boolean": False, "integer": 0, "int-or-string": "0"}
-        default = {} if items.shape == MAP else zeros.get(items.type)
+    default = _go_zero(items) if go else None if items.nullable else items.schema.get("default")
 
     def visit(value: list[Any], path: Path, run: Run) -> list[Any]:
         out = value
         for index, item in enumerate(value):
             if type(item) is plain:
                 continue
-            if item is None and default is not None:
-                new = walk(default, (path, index), run) if go else default
-            else:
-                new = walk(item, (path, index), run)
+            new = default if item is None and default is not None else walk(item, (path, index), run)
             if new is not item:
                 out = list(value) if out is value else out
                 out[index] = new

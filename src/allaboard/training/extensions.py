@@ -23,6 +23,10 @@ def framework_with(names: Sequence[str], installed: Sequence[EntryPoint] | None 
     if not names:
         return OURS
     found = entry_points(group=GROUP) if installed is None else installed
+    if not found:
+        raise BadExtension(
+            f'plugin "{names[0]}": none is installed; a package offers its own as entry points of "{GROUP}"'
+        )
     try:
         chosen: list[EntryPoint] = choose(names, {point.name: point for point in found}, "configuration: plugins")
         return Framework([_made(point) for point in chosen])

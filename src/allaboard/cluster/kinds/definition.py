@@ -209,7 +209,6 @@ COLUMNS = (
 def row(document: Document, now: datetime) -> list[object]:
     spec = document.get("spec") or {}
     conditions = dig(document, "status", "conditions", default=[])
-    # Upstream prints the columns only where the server itself renders the table of a definition.
     return [
         shown.name_of(document),
         spec.get("scope", ""),

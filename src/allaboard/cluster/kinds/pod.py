@@ -73,9 +73,6 @@ def prepare(new: Document, old: Document | None, subresource: str) -> Document:
         return {**new, "status": first_status(new)}
     if subresource == "status":
         return _status_only(new, old)
-    if subresource == "ephemeralcontainers":
-        # Nothing else may change; podchange refuses what differs.
-        return {**new, "status": old.get("status", {})}
     return {**new, "status": old.get("status", {})}
 
 
@@ -98,10 +95,9 @@ def first_status(pod: Document) -> Document:
 def _status_only(new: Document, old: Document) -> Document:
     """Labels may change with the status, owners and the quality of service may not."""
     metadata = {**new["metadata"]}
-    for key in ("ownerReferences",):
-        metadata.pop(key, None)
-        if key in old["metadata"]:
-            metadata[key] = old["metadata"][key]
+    metadata.pop("ownerReferences", None)
+    if "ownerReferences" in old["metadata"]:
+        metadata["ownerReferences"] = old["metadata"]["ownerReferences"]
     status = {**(new.get("status") or {})}
     if quality_then := dig(old, "status", "qosClass"):
         status["qosClass"] = quality_then

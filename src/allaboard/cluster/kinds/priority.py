@@ -16,11 +16,6 @@ from allaboard.cluster.rules import Rules, built_in
 
 HIGHEST = 1_000_000_000
 SYSTEM = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-DESCRIPTIONS = {
-    "system-cluster-critical": "Used for system critical pods that must run in the cluster, but can be moved to "
-    "another node if necessary.",
-    "system-node-critical": "Used for system critical pods that must not be moved from their current node.",
-}
 
 
 def default(document: Document) -> Document:
@@ -58,20 +53,6 @@ def _system(name: str, value: int) -> list[Cause]:
 def never(new: Document, old: Document) -> bool:
     """What a class promises is settled, so there is only one generation of it."""
     return False
-
-
-def system_classes() -> list[Document]:
-    """The classes that every cluster has from its first moment."""
-    return [
-        {
-            "apiVersion": kinds.PRIORITY_CLASS.api_version,
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-            "description": DESCRIPTIONS[name],
-        }
-        for name, value in SYSTEM.items()
-    ]
 
 
 def row(document: Document, now: datetime) -> list[object]:

@@ -89,10 +89,10 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
             why = "may only be used when `spec.type` is 'LoadBalancer'"
             return [complaints.forbidden("status.loadBalancer.ingress", why)]
         return []
-    found = _kind(new, spec) + _ports(spec, headless=is_headless(new))
+    found = _kind(new, spec) + _ports(spec)
     found += label_causes(spec.get("selector") or {}, "spec.selector")
     found += containers.one_of(spec, "sessionAffinity", ("ClientIP", "None"), "spec")
-    found += _addresses(spec, old)
+    found += _addresses(spec)
     if spec.get("type") not in TYPES:
         found.append(complaints.not_supported("spec.type", spec.get("type", ""), TYPES))
     found += _traffic(spec)
@@ -117,7 +117,7 @@ def _kind(service: Document, spec: Document) -> list[Cause]:
     return found
 
 
-def _ports(spec: Document, *, headless: bool) -> list[Cause]:
+def _ports(spec: Document) -> list[Cause]:
     ports, found, seen = spec.get("ports") or [], list[Cause](), set[str]()
     for index, port in enumerate(ports):
         found += _one_port(port, seen, f"spec.ports[{index}]", must_be_named=len(ports) > 1)
@@ -167,7 +167,7 @@ def is_address(text: str) -> bool:
     return True
 
 
-def _addresses(spec: Document, old: Document | None) -> list[Cause]:
+def _addresses(spec: Document) -> list[Cause]:
     if spec.get("type") == "ExternalName":
         return []
     given, first, found = spec.get("clusterIPs") or [], spec.get("clusterIP") or "", list[Cause]()

