@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.conformance import scheduler
 
 from allaboard.scheduling.actions import ACTIONS
+from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.explain import Stuck
 from allaboard.scheduling.facts import (
     UNLIMITED,
@@ -34,7 +35,7 @@ from allaboard.scheduling.facts import (
     Topology,
     World,
 )
-from allaboard.scheduling.policy import KAI
+from allaboard.scheduling.policy import DEFAULT, KAI
 from allaboard.scheduling.session import Session
 from allaboard.scheduling.state import State
 from bench.rows import Row
@@ -281,5 +282,4 @@ def measure_recorded(data: Path) -> Iterator[Row]:
 def measure() -> Iterator[Row]:
     yield from measure_shapes()
     yield from measure_large_world()
-    if "DATA" in os.environ:
-        yield from measure_recorded(Path(os.environ["DATA"]))
+    yield from measure_recorded(Path(os.environ.get("DATA", "../shared/conformance")))

@@ -84,6 +84,7 @@ class Plane:
         data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
         path, _, query = path.partition("?")
         lines = {"authorization": f"Bearer {token}", "user-agent": "test/1"} if token else {"user-agent": "test/1"}
+        lines |= {"content-length": str(len(data))} if data else {}
         lines |= {name.replace("_", "-"): value for name, value in headers.items()}
         scope = {
             "type": "http",

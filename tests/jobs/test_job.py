@@ -222,3 +222,15 @@ def test_a_finished_job_costs_no_write():
     world.start_controllers()
     world.settle()
     assert world.writes == before
+
+
+def test_only_what_concerns_a_job_wakes_it():
+    world = World().add(kinds.JOB, indexed(1)).settle()
+    controller, pod = world.controllers[1], world.pods()[0]
+    wakes = controller.watches[1].keys
+    for change, woken in (
+        ({"spec": {**pod["spec"], "nodeName": "n"}}, False),
+        ({"status": {"phase": "Running"}}, True),
+    ):
+        controller.observe(kinds.POD, pod, {**pod, **change})
+        assert bool(wakes({**pod, **change})) == woken

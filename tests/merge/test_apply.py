@@ -340,7 +340,7 @@ def test_what_is_applied_by_force_is_there_afterwards(script, manager, spec):
 
 
 def without_empties(spec):
-    """An empty map is owned itself, and a struct emptied by its owner is left null: upstream's own exceptions to the law."""
+    """An empty map is owned itself, an emptied struct is left null: the exceptions to the law, upstream's too."""
     return {name: part for name, part in spec.items() if part not in ({}, [])}
 
 

@@ -5,18 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """One kind of object, as the API names it."""
+    """One kind of object, as the API names it; group, version and plural tell kinds apart."""
 
     group: str
     version: str
     kind: str
     plural: str
     namespaced: bool = True
-    # Names for people; two kinds that differ in nothing else are one.
-    short: tuple[str, ...] = field(default=(), compare=False)
-    categories: tuple[str, ...] = field(default=(), compare=False)
+    short: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    _hash: int = field(default=0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        # Kinds are keys of the hottest dicts: hashed once, and nearly always compared with themselves.
+        object.__setattr__(self, "_hash", hash((self.group, self.version, self.plural)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Kind):
+            return NotImplemented
+        return (self.group, self.version, self.plural) == (other.group, other.version, other.plural)
 
     @property
     def api_version(self) -> str:

@@ -246,5 +246,7 @@ def _existing(jobset: Document, policy: Document, template: Document, view: View
         return
     if dig(policy, "retentionPolicy", "whenDeleted", default="Delete") != "Retain":
         yield invalid("spec.volumeClaimPolicies", full, "PVC already exists and retention policy is not Retain")
-    if live.get("spec") != template.get("spec"):
+    wanted = template.get("spec") or {}
+    ours = {key for key in ("volumeName", "storageClassName") if key not in wanted}  # written by the cluster, not asked
+    if {key: value for key, value in (live.get("spec") or {}).items() if key not in ours} != wanted:
         yield invalid("spec.volumeClaimPolicies", full, "PVC already exists and its spec does not match the template")

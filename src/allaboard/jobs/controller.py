@@ -139,9 +139,20 @@ class JobController:
         self._refusals = Refusals()
         self._manual: dict[Key, adoption.Picks] = {}  # Jobs whose selector may pick pods of any origin
         self._uids: dict[Key, str] = {}
+        self._is_news = True
+
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+        """Being bound, starting, and other steps of a pod that do not concern its Job wake nobody."""
+        self._is_news = True
+        if kind is kinds.POD and old is not None and new is not None:
+            owner = (controller_of(new) or {}).get("uid", "")
+            same = members.essence(old) == members.essence(new)
+            self._is_news = not same or self._refusals.is_open(owner)
 
     def _jobs_of(self, pod: Document) -> Iterable[Key]:
         """The Job that owns a pod, or the Jobs that might adopt an orphan."""
+        if not self._is_news:
+            return ()
         owner = controller_of(pod)
         if owner is not None:
             return (Key(namespace_of(pod), owner["name"]),) if owner.get("kind") == "Job" else ()

@@ -71,6 +71,20 @@ def restarts(pod: Document) -> int:
     return sum(row.get("restartCount", 0) for row in rows)
 
 
+def essence(pod: Document) -> tuple[object, ...]:
+    """All of a pod that its Job looks at; a pod that only was given a node, say, tells its Job nothing."""
+    metadata = pod["metadata"]
+    return (
+        (pod.get("status") or {}).get("phase"),
+        metadata.get("deletionTimestamp"),
+        metadata.get("finalizers"),
+        metadata.get("labels"),
+        metadata.get("ownerReferences"),
+        is_ready(pod),
+        restarts(pod),
+    )
+
+
 def failures_of(pod: Document) -> int:
     """How many failures of its index came before this pod, those that a policy ignored included."""
     return counted_failures(pod) + ignored_failures(pod)

@@ -66,6 +66,11 @@ class Refusals:
         trouble.attempt = ()
         return events
 
+    def is_open(self, job: str) -> bool:
+        """Pods of this Job were refused and are still wanted: any news of its pods may help."""
+        trouble = self._troubles.get(job)
+        return trouble is not None and trouble.until is not None
+
     def forget(self, job: str) -> None:
         self._troubles.pop(job, None)
 

@@ -23,7 +23,7 @@ LAUNCHER, WORKER = "Launcher", "Worker"
 OPERATOR = "mpi-operator"
 CONFIG_PATH, HOSTFILE = "/etc/mpi", "/etc/mpi/hostfile"
 # Upstream asks only for patience and leaves trust to its images; pods are new each time, so no host key is known.
-_TRIES = "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null"
+_TRIES = "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
 _IMPLEMENTATIONS = {
     mpi.OPEN_MPI: {
         "OMPI_MCA_orte_keep_fqdn_hostnames": "true",

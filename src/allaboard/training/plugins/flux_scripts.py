@@ -107,13 +107,13 @@ install -m 0600 /curve/curve.cert "$config/etc/curve/curve.cert"
 # shellcheck disable=SC2086
 flux R encode --hosts="$hosts" $resources > "$config/etc/flux/system/R"
 
-options="-Sbroker.rc2_none -Stbon.fanout=256 -Stbon.connect_timeout=10m -Sconfig.path=$config/etc/flux/system/conf.d"
-options="$options -Srundir=$root/run -Sstatedir=$config/var/lib/flux -Slog-stderr-level=6 -Slog-stderr-mode=local"
+# The broker's options, as `flux start -o` wants them: one word, commas between.
+options="--config-path=$config/etc/flux/system/conf.d,-Sbroker.rc2_none,-Stbon.fanout=256,-Stbon.connect_timeout=10m"
+options="$options,-Srundir=$root/run,-Sstatedir=$config/var/lib/flux,-Slog-stderr-level=6,-Slog-stderr-mode=local"
 
 if [ "$(hostname)" != "$lead" ]; then
     # A follower comes back until the lead has taken it in and let it go again.
-    # shellcheck disable=SC2086
-    until flux start -o --config-path="$config/etc/flux/system/conf.d" -o $options; do
+    until flux start -o "$options"; do
         echo "the lead broker does not answer yet; trying again in 15 s" >&2
         sleep 15
     done
@@ -123,8 +123,8 @@ fi
 if [ "$#" -eq 0 ]; then
     # No program: the broker waits for whoever attaches to it.
     # shellcheck disable=SC2086
-    exec flux broker --config-path="$config/etc/flux/system/conf.d" ${{options//-S/-S}}
+    exec flux broker ${{options//,/ }}
 fi
 # shellcheck disable=SC2086
-exec flux start -o --config-path="$config/etc/flux/system/conf.d" -o $options flux run $flags "$@"
+exec flux start -o "$options" flux run $flags "$@"
 """
