@@ -119,6 +119,38 @@ def test_silence_is_a_failure_unless_it_may_be_ignored():
     asyncio.run(story())
 
 
+CONDITIONS = {
+    "one that holds": ("object.data.k == 'v'", True),
+    "one that does not": ("object.data.k == 'w'", False),
+    "one about the request": ("request.operation == 'CREATE' && request.namespace == 'default'", True),
+}
+
+
+@pytest.mark.parametrize(("expression", "asked"), CONDITIONS.values(), ids=CONDITIONS)
+def test_conditions_narrow_who_is_asked(expression, asked):
+    async def story():
+        outer = Outer(one={"allowed": True})
+        conditions = [{"name": "c", "expression": expression}]
+        plane = await planned(outer, validating=[hook("one.example.com", matchConditions=conditions)])
+        await made(plane)
+        assert bool(outer.asked) is asked
+
+    asyncio.run(story())
+
+
+def test_a_condition_that_cannot_be_judged_refuses_unless_it_may_be_ignored():
+    async def story():
+        conditions = [{"name": "c", "expression": "object.nosuch.field == 1"}]
+        strict = await planned(Outer(one={"allowed": True}), validating=[hook("one.x.com", matchConditions=conditions)])
+        with pytest.raises(Internal, match="match condition c"):
+            await made(strict)
+        lax = hook("one.x.com", matchConditions=conditions, failurePolicy="Ignore")
+        plane = await planned(Outer(one={"allowed": False}), validating=[lax])
+        assert (await made(plane))["data"] == {"k": "v"}
+
+    asyncio.run(story())
+
+
 CONCERNS = {
     "everything by a star": ({"rules": [{**RULE, "resources": ["*"], "operations": ["*"]}]}, True),
     "another operation": ({"rules": [{**RULE, "operations": ["DELETE"]}]}, False),

@@ -12,7 +12,7 @@ if rank == 1:
 time.sleep(60)
 """
 SLEEPS = "import time\nprint('asleep', flush=True)\ntime.sleep(120)\n"
-NAPS = "import time\ntime.sleep(2)\n"
+WAITS_FOR_A_WORD = "import os, time\nwhile not os.path.exists('/tmp/go'):\n    time.sleep(0.05)\n"
 
 
 def script(tmp_path, text):
@@ -36,15 +36,19 @@ def test_the_first_failing_rank_is_shown_with_its_code_and_last_lines(person, tm
 
 
 def test_a_gang_that_does_not_fit_waits_whole_and_runs_when_there_is_room(person, tmp_path):
-    nap = script(tmp_path, NAPS)
+    waits = script(tmp_path, WAITS_FOR_A_WORD)
     cpus = json.loads(person.aboard("get", "node", "-o", "json").out)["items"][0]["status"]["allocatable"]["cpu"]
     half = f"{int(float(cpus) * 1000) // 2 if not cpus.endswith('m') else int(cpus[:-1]) // 2}m"
     for name in ("first", "second"):
-        assert person.aboard("run", nap, "--nodes=2", f"--cpus={half}", f"--name={name}", "--detach").code == 0
+        assert person.aboard("run", waits, "--nodes=2", f"--cpus={half}", f"--name={name}", "--detach").code == 0
     assert person.aboard("wait", "first", "--for=running", "--timeout=30").code == 0
     line = next(line for line in person.aboard("ps").out.splitlines() if line.startswith("second"))
     assert " 0/2 " in line and "Pending" in line and "(" in line
-    assert person.aboard("wait", "second", "--timeout=60").code == 0
+    for job in ("first", "second"):
+        assert person.aboard("wait", job, "--for=running", "--timeout=40").code == 0
+        for rank in ("0", "1"):
+            assert person.aboard("exec", job, f"--rank={rank}", "--", "touch", "/tmp/go").code == 0
+        assert person.aboard("wait", job, "--timeout=40").code == 0
     assert phase(person, "first") == phase(person, "second") == "Succeeded"
 
 

@@ -9,6 +9,7 @@ import pytest
 from allaboard.api import kinds
 from allaboard.api.documents import Key
 from allaboard.jobs.admission import JobSetDefaults, JobSetRules, defaulted, hooks
+from allaboard.jobs.placement import evict_strays, scheduled_leaders
 
 from .world import jobset
 
@@ -111,6 +112,7 @@ CHANGES = {
     "a node selector may change asleep": (ASLEEP, (*TEMPLATE, "nodeSelector"), {"zone": "a"}, (), True),
     "an image stays even asleep": (ASLEEP, (*TEMPLATE, "containers"), [{"name": "main", "image": "y"}], (), False),
     "sleep may change": (AWAKE, ("spec", "suspend"), True, (), True),
+    "an empty struct is as good as none": (AWAKE, ("spec", "replicatedJobs", 0, "template", "metadata"), {}, (), True),
     "the manager stays": (AWAKE, ("spec", "managedBy"), "example.com/x", (), False),
     "a size stays": (AWAKE, ("spec", "replicatedJobs", 0, "template", "spec", "parallelism"), 2, (), False),
 }
@@ -202,3 +204,16 @@ def test_defaults_are_those_of_upstream():
     job = spec["replicatedJobs"][0]["template"]["spec"]
     assert job["completionMode"] == "Indexed"
     assert job["template"]["spec"]["restartPolicy"] == "OnFailure"
+
+
+def test_followers_bound_for_another_rack_are_sent_away():
+    leader, node = pod(0, node="n"), {"metadata": {"name": "n", "labels": {"rack": "r1"}}}
+    pods = [leader, pod(1, selector={"rack": "r1"}), pod(2, selector={"rack": "r2"})]
+    for entry in pods:
+        entry["metadata"]["uid"] = entry["metadata"]["name"]
+    plan = evict_strays(leader, pods, node, "2026-01-01T00:00:00Z")
+    assert [write.key.name for write in plan.delete] == ["p2"]
+    assert plan.patch[0].body["status"]["conditions"][0]["reason"] == "ExclusivePlacementViolation"
+    assert not evict_strays(leader, pods[:2], node, "")
+    assert list(scheduled_leaders(leader)) == [Key("ns", "p0")]
+    assert list(scheduled_leaders(pod(0))) == []

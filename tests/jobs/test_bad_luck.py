@@ -78,7 +78,7 @@ SHAPES = {
     "first wins": indexed(3, backoffLimit=2, successPolicy={"rules": [{"succeededCount": 2}]}),
 }
 DEEDS = st.sampled_from(
-    ("run", "exit/0", "exit/1", "delete", "reap", "+5", "+30", "suspend", "resume", "restart", "crash")
+    ("run", "exit/0", "exit/1", "delete", "reap", "+5", "+30", "suspend", "resume", "restart", "crash", "conflict")
 )
 
 
@@ -130,6 +130,8 @@ def play(world, deed, number):
         world.start_controllers()
     elif deed == "crash":
         world.crash_after = number
+    elif deed == "conflict":
+        world.conflicts = number
     elif deed in ("reap", "+5", "+30"):
         world.act(deed)
     elif pods:

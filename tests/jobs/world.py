@@ -40,7 +40,7 @@ class World:
         self.gates = gates
         self.due = {}
         self.events, self.writes, self.refuse = [], 0, lambda document: None
-        self.crash_after, self.acting = None, False
+        self.crash_after, self.acting, self.conflicts = None, False, 0
         self.start_controllers()
 
     def start_controllers(self):
@@ -121,6 +121,9 @@ class World:
         old = self.kinds[kind].get(key_of(document))
         if old is None:
             return
+        if self.acting and self.conflicts:
+            self.conflicts -= 1
+            raise Conflict("somebody else wrote first")
         if old["metadata"]["resourceVersion"] != document["metadata"]["resourceVersion"]:
             raise Conflict(f"{key_of(document)} was changed")
         if old.get(part) != document.get(part):

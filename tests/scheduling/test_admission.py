@@ -7,7 +7,7 @@ import pytest
 from allaboard.api import kinds, labels
 from allaboard.api.documents import Key
 from allaboard.api.meta import annotations_of, key_of, labels_of
-from allaboard.scheduling.admission import Births, PodGroups, Queues, SharingPods, Topologies
+from allaboard.scheduling.admission import Births, PodGroups, QueueLabels, Queues, SharingPods, Topologies
 from allaboard.scheduling.podgroups import Settings
 
 from .builders import OURS, jobset, jobset_pods, pod, pod_group, queue
@@ -71,7 +71,7 @@ WARNED = {
     "a leaf that exists": (pod_group("g", 1, queue="leaf"), []),
     "a queue that does not": (
         pod_group("g", 1, queue="leef"),
-        ['spec.queue: queue "leef" does not exist; the group waits until it does; did you mean "leaf"?'],
+        ['spec.queue: queue "leef" does not exist; the job waits until it does; did you mean "leaf"?'],
     ),
     "a queue that is no leaf": (
         pod_group("g", 1, queue="parent"),
@@ -201,3 +201,18 @@ def test_other_pods_are_left_alone():
     assert born(stranger, (kinds.JOB_SET, owner)) is None
     assert born(pod("p"), (kinds.JOB_SET, owner)) is None
     assert Seen().get(kinds.POD, Key("", "")) is None
+
+
+LABELLED = {
+    "a leaf": ("leaf", None, 0),
+    "a queue that does not exist": ("ghost", None, 1),
+    "a queue with others below": ("parent", None, 1),
+    "what was said before": ("ghost", "ghost", 0),
+}
+
+
+@pytest.mark.parametrize(("name", "before", "count"), LABELLED.values(), ids=LABELLED)
+def test_who_submits_a_job_hears_of_its_queue(name, before, count):
+    new = jobset("x", "node:1", labels={labels.QUEUE: name})
+    old = jobset("x", "node:1", labels={labels.QUEUE: before}) if before else None
+    assert len(QueueLabels().validate(Asked(kinds.JOB_SET, new, old), Seen(*TREE)).warnings) == count

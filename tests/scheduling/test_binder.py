@@ -140,3 +140,33 @@ def test_a_sharing_pod_learns_its_gpu_group_before_it_is_bound():
     assert patch.body == {
         "metadata": {"labels": {"runai-gpu-group": "g1"}, "annotations": {"received-resource-type": "Fraction"}}
     }
+
+
+def mounting(name):
+    made = member(name)
+    made["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    return made
+
+
+def claim(**status):
+    spec = {"volumeName": "v"} if status else {}
+    return anything("v1", "PersistentVolumeClaim", "data", spec) | {"status": status}
+
+
+def test_a_gang_waits_for_volumes_that_are_made_on_its_node():
+    binder, around = world(mounting("a"), member("b"), requests=[request("a"), request("b")])
+    around.put(kinds.CLAIM, claim())
+    plan = finished(binder.reconcile(at(GANG)))
+    assert plan.patch[0].body == {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "n"}}}
+    assert not plan.bind
+    assert plan.again is not None
+    around.put(kinds.CLAIM, claim(phase="Bound"))
+    assert told(finished(binder.reconcile(at(GANG)))) == "bind a bind b done a done b"
+
+
+def test_a_volume_that_never_comes_takes_the_gang_back():
+    binder, around = world(mounting("a"), member("b"), requests=[request("a"), request("b")])
+    around.put(kinds.CLAIM, claim())
+    finished(binder.reconcile(at(GANG)))
+    binder.clock.advance(121)
+    assert told(finished(binder.reconcile(at(GANG)))) == "fail a fail b"

@@ -188,16 +188,44 @@ def test_priority(name, classes, priority, preemptible):
     assert (gang.priority, gang.preemptible) == (priority, preemptible)
 
 
-def test_a_missing_claim_is_an_obstacle_until_it_is_there():
+def claim(made="", **status):
+    spec = {"storageClassName": made} | ({"volumeName": "v"} if status else {})
+    return thing("v1", "PersistentVolumeClaim", "data", spec) | {"status": status}
+
+
+LOCAL = thing("v1", "PersistentVolume", "v") | {
+    "spec": {
+        "claimRef": {"namespace": "default", "name": "data"},
+        "nodeAffinity": {
+            "required": {
+                "nodeSelectorTerms": [
+                    {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["n"]}]}
+                ]
+            }
+        },
+    }
+}
+PATIENT = {"metadata": {"name": "slow"}, "volumeBindingMode": "WaitForFirstConsumer"}
+STORAGE = {
+    "no claim": ([], ('persistentvolumeclaim "data" not found', None)),
+    "a claim nobody bound": ([(kinds.CLAIM, claim())], ("pod has unbound immediate PersistentVolumeClaims", None)),
+    "a class that waits for the pod": ([(kinds.STORAGE_CLASS, PATIENT), (kinds.CLAIM, claim("slow"))], ("", None)),
+    "a bound claim": ([(kinds.CLAIM, claim(phase="Bound"))], ("", None)),
+    "a volume that is on one node": ([(kinds.VOLUME, LOCAL), (kinds.CLAIM, claim(phase="Bound"))], ("", ("n",))),
+}
+
+
+@pytest.mark.parametrize(("changes", "want"), STORAGE.values(), ids=STORAGE)
+def test_claims_decide_where_a_pod_may_go(changes, want):
     mounting = pod("a")
     mounting["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     snapshot = heard((kinds.POD, mounting))
-    (gang,) = snapshot.state.world().gangs
-    assert gang.tasks[0].demand.obstacle == 'persistentvolumeclaim "data" not found'
-    snapshot.observe(kinds.CLAIM, None, thing("v1", "PersistentVolumeClaim", "data"))
+    for kind, document in changes:
+        snapshot.observe(kind, None, document)
     snapshot.flush(NOW)
     (gang,) = snapshot.state.world().gangs
-    assert not gang.tasks[0].demand.obstacle
+    demand = gang.tasks[0].demand
+    assert (demand.obstacle, demand.only_nodes) == want
 
 
 # --- whatever happens, in whatever order, the state is what a fresh start would make of the facts ---

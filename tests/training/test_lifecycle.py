@@ -221,3 +221,14 @@ def test_counts_are_copied_in_the_jobsets_order():
         ("b", 1, 2, 0),
         ("a", 0, 0, 3),
     ]
+
+
+def test_the_reason_of_an_error_stands_in_an_annotation_until_it_is_over():
+    foreign = runtimes.snapshot(TrainJob(trainjob(name="other")), runtime())
+    plan = decide(trainjob({}), snapshot=foreign)
+    words = plan.patch[0].body["metadata"]["annotations"]["aboard.dev/why"]
+    assert words.endswith("a snapshot configmap exists but is owned by another object")
+    job = trainjob({})
+    job["metadata"] = {**job["metadata"], "annotations": {"aboard.dev/why": words}}
+    assert decide(job, snapshot=foreign).patch == ()
+    assert decide(job, frozen=runtime()).patch[0].body == {"metadata": {"annotations": {"aboard.dev/why": None}}}

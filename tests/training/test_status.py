@@ -2,7 +2,7 @@
 
 import pytest
 
-from allaboard.training.status import failures, first_failure
+from allaboard.training.status import failures, first_failure, recorded_failure
 
 
 def ended(name, code, time, *, attempt="0", index="0", state="state"):
@@ -44,3 +44,26 @@ def test_what_is_known_of_a_failure():
             "time": "2026-01-01T00:00:00Z",
         }
     ]
+
+
+def test_a_jobsets_own_account_fills_in_what_pods_no_longer_tell():
+    text = '[{"pod":"run-node-0-1-x","index":1,"node":"n1","exitCode":3,"message":"last words","at":"2","attempt":0}]'
+    account = recorded_failure({"metadata": {"annotations": {"aboard.dev/failures": text}}})
+    assert account == {
+        "pod": "run-node-0-1-x",
+        "container": "",
+        "exitCode": 3,
+        "rank": 1,
+        "node": "n1",
+        "message": "last words",
+        "time": "2",
+        "attempt": 0,
+    }
+    seen = {"pod": "run-node-0-1-x", "container": "node", "exitCode": 3, "attempt": 0, "time": "1"}
+    assert first_failure(account, seen)["message"] == "last words"
+    assert first_failure(account, seen)["container"] == "node"
+
+
+@pytest.mark.parametrize("text", ["", "words", "[]", "[{}]"])
+def test_an_account_that_makes_no_sense_is_none(text):
+    assert recorded_failure({"metadata": {"annotations": {"aboard.dev/failures": text}}}) is None

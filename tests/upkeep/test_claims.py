@@ -111,3 +111,11 @@ def test_release(what, who, want):
     plan = claims.release(what, who)
     said = [write.document["status"]["phase"] for write in plan.status] + ["deleted" for _ in plan.delete]
     assert said == ([want] if want else [])
+
+
+def test_a_leaving_volume_is_held_while_its_claim_lives():
+    leaving = volume("v", claimRef=REFERENCE)
+    leaving["metadata"] |= {"deletionTimestamp": "2026-01-02T00:00:00Z", "finalizers": [claims.VOLUME_PROTECTION]}
+    assert not claims.release(leaving, claim())
+    (write,) = claims.release(leaving, None).update
+    assert write.document["metadata"]["finalizers"] == []

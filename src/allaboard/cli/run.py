@@ -21,6 +21,7 @@ from allaboard.cli.session import Session
 from allaboard.sdk.building import Wish, train_job
 from allaboard.sdk.home import Home, Running
 
+INTERRUPTED = 130
 HELLO_RESOURCES = {"cpu": "250m", "memory": "128Mi"}
 
 
@@ -41,10 +42,14 @@ HELLO_RESOURCES = {"cpu": "250m", "memory": "128Mi"}
 @click.pass_context
 def command(ctx: click.Context, /, what: str, detach: bool, delete_on_interrupt: bool, **options: object) -> None:
     ours = _ensure_plane(ctx)
+    goes_on = False
     try:
         code = session.run(ctx, lambda s: _run(s, _manifest(what, s.namespace, options), detach, delete_on_interrupt))
+        goes_on = detach or (code == INTERRUPTED and not delete_on_interrupt)
     finally:
-        if ours is not None:
+        if ours is not None and goes_on:
+            screen.say("  the plane stays for it; `aboard down` stops both")
+        elif ours is not None:
             _put_away(ours)
     ctx.exit(code)
 
@@ -146,7 +151,7 @@ async def _followed(open_session: Session, key: Key, delete_on_interrupt: bool) 
             screen.say(
                 f"\ndetached from {key.name}: it goes on; `aboard logs {key.name} -f` or `aboard delete tj {key.name}`"
             )
-        return 130
+        return INTERRUPTED
     finally:
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
     return await following.verdict(open_session.client, job, key)

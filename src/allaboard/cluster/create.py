@@ -29,7 +29,7 @@ async def create(cluster: Cluster, place: Place, document: Document, ask: Ask, d
 
 def accepted(place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Document:
     """A body that shall become a new object: read, defaulted, and without what only the server may say."""
-    document = accept(place.rules, placed(place, check_kind(place.rules, document)), ask, duplicates)
+    document = accept(place.rules, placed(place, check_kind(place.rules, document, ask)), ask, duplicates)
     metadata = {name: value for name, value in document["metadata"].items() if name not in SERVER_ONLY}
     if metadata.get("resourceVersion"):
         raise refusals.bare(500, "resourceVersion should not be set on objects to be created")

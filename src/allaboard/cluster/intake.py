@@ -9,6 +9,8 @@ from allaboard.api.errors import BadRequest
 from allaboard.cluster.ask import Ask
 from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import encode
+from allaboard.schema import builtin
+from allaboard.schema.structure import Structure
 
 
 class Malformed(BadRequest):
@@ -69,23 +71,32 @@ def _cannot_handle(rules: Rules, why: str) -> str:
     return f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
 
 
-def check_kind(rules: Rules, document: Document) -> Document:
+def check_kind(rules: Rules, document: Document, ask: Ask) -> Document:
     """The document with its type meta; built-in kinds may leave it out, another kind is refused."""
     kind = rules.kind
     version, name = document.get("apiVersion"), document.get("kind")
     if version == kind.api_version and name == kind.kind:
         return document
     if rules.custom:
-        _refuse_custom(rules, version, name, document)
+        _refuse_custom(rules, document, ask)
     elif (name or kind.kind) != kind.kind:
+        _read_as(str(version or kind.api_version), str(name), document)
         raise BadRequest(_other_kind(rules, str(version or kind.api_version), str(name)))
     elif (version or kind.api_version) != kind.api_version:
         raise BadRequest(_other_version(rules, str(version)))
     return {**document, "apiVersion": kind.api_version, "kind": kind.kind}
 
 
-def _refuse_custom(rules: Rules, version: object, name: object, document: Document) -> None:
-    kind = rules.kind
+def _read_as(version: str, name: str, document: Document) -> None:
+    """Upstream reads a body as the kind it says it is, before it finds that this is not the one."""
+    known = builtin.type_of(version, name)
+    fault = Structure({"$ref": known}).admit(document).malformed if known else ""
+    if fault:
+        raise BadRequest(f'{name} in version "{version.rpartition("/")[2]}" cannot be handled as a {name}: {fault}')
+
+
+def _refuse_custom(rules: Rules, document: Document, ask: Ask) -> None:
+    kind, version, name = rules.kind, document.get("apiVersion"), document.get("kind")
     if not name or not version:
         missing = "Kind" if not name else "apiVersion"
         text = encode(document).decode()
@@ -93,6 +104,9 @@ def _refuse_custom(rules: Rules, version: object, name: object, document: Docume
         raise BadRequest(f"{what}: Object '{missing}' is missing in '{text}' ({text})")
     if name != kind.kind:
         raise BadRequest(f'{name} in version "{version}" cannot be handled as a {kind.kind}: unexpected kind')
+    if ask.validation != "Ignore":  # Upstream: of a version that is not there, no field is known
+        unknown = sorted(field for field in document if field not in ("apiVersion", "kind", "metadata"))
+        ask.warnings.extend(f'unknown field "{field}"' for field in unknown)
     raise BadRequest(
         f"the API version in the data ({version}) does not match the expected API version ({kind.api_version})"
     )

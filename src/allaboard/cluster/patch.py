@@ -70,7 +70,7 @@ def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch) -> D
     metadata = metadata if isinstance(metadata, dict) else {}
     patched = {**patched, "apiVersion": version, "kind": kind, "metadata": metadata}
     try:
-        check_type(place, patched)
+        check_type(place, patched, ask)
         accepted = accept(rules, patched, ask, patch.duplicates, ordered=True)
     except Malformed as error:
         if patch.type == STRATEGIC:
@@ -82,11 +82,11 @@ def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch) -> D
     return accepted
 
 
-def check_type(place: Place, patched: Document) -> None:
+def check_type(place: Place, patched: Document, ask: Ask) -> None:
     """A patch may not make another kind of an object."""
     kind, named = place.rules.kind, patched["kind"]
     if not place.rules.custom:
-        check_kind(place.rules, patched)
+        check_kind(place.rules, patched, ask)
     elif named != kind.kind:
         words = f'Invalid value: "{named}": must be {kind.kind}'
         other = replace(kind, kind=str(named))

@@ -75,7 +75,7 @@ class Subresources:
     def _read(self, call: Call, place: Place, ask: Ask) -> Document:
         document, twice = body.read(call.data, call.content_type, place.rules.kind.kind)
         metadata = document.get("metadata") if isinstance(document.get("metadata"), dict) else {}
-        return accept(place.rules, check_kind(place.rules, {**document, "metadata": metadata}), ask, twice)
+        return accept(place.rules, check_kind(place.rules, {**document, "metadata": metadata}, ask), ask, twice)
 
     async def _bind(self, call: Call, place: Place) -> Answer:
         ask = asked(call, options.read_write("CreateOptions", call.query))

@@ -28,7 +28,7 @@ Build = Callable[[Document], Document]
 async def update(cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Item:
     """Replace a document (PUT)."""
     rules = place.rules
-    document = accept(rules, placed(place, check_kind(rules, document)), ask, duplicates)
+    document = accept(rules, placed(place, check_kind(rules, document, ask)), ask, duplicates)
     if not name_of(document) and not rules.custom:
         document = {**document, "metadata": {**document["metadata"], "name": place.key.name}}
     if name_of(document) != place.key.name:

@@ -10,6 +10,7 @@ import base64
 import binascii
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
@@ -21,6 +22,10 @@ from allaboard.api.selectors import from_document
 from allaboard.cluster.admission import Request, View
 from allaboard.cluster.world import World
 from allaboard.merge.patch import json_patch
+from allaboard.schema.cel.compiler import CelCompileError, Program, compile_rule
+from allaboard.schema.cel.scope import Scope
+from allaboard.schema.cel.types import DYN
+from allaboard.schema.cel.values import CelError
 
 # (url, review, seconds, CA bundle) → the review that came back.
 Call = Callable[[str, Document, float, bytes], Awaitable[Document]]
@@ -85,6 +90,8 @@ class Webhooks:
         """The response of a webhook that allows; raises where it does not, or cannot be reached and must."""
         name = hook["name"]
         review = review_of(request, self.world.uid())
+        if not meets(hook, review["request"]):
+            return {}
         try:
             answer = await self._call(hook, review)
             response = answer["response"]
@@ -107,6 +114,26 @@ class Webhooks:
             raise ValueError(f"service {(config.get('service') or {}).get('name')!r} has no address this server knows")
         bundle = base64.b64decode(config.get("caBundle") or "")
         return await self.outside.call(url, review, float(hook.get("timeoutSeconds") or SECONDS), bundle)
+
+
+def meets(hook: Document, request: Document) -> bool:
+    """Whether a request meets every condition of a webhook; one that cannot be judged refuses, or is passed over."""
+    scope = Scope({"object": request["object"], "oldObject": request["oldObject"], "request": request})
+    fault = ""
+    for condition in hook.get("matchConditions") or ():
+        try:
+            if _condition(condition["expression"]).run(scope) is False:
+                return False
+        except (CelError, CelCompileError) as problem:
+            fault = fault or f"{condition.get('name')}: {problem}"
+    if fault and hook.get("failurePolicy") != "Ignore":
+        raise Internal(f'Internal error occurred: failed calling webhook "{hook["name"]}": match condition {fault}')
+    return not fault
+
+
+@lru_cache(maxsize=256)
+def _condition(text: str) -> Program:
+    return compile_rule(text, {"object": DYN, "oldObject": DYN, "request": DYN})
 
 
 def concerns(hook: Document, request: Request, view: View) -> bool:

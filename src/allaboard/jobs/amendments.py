@@ -10,6 +10,7 @@ from allaboard.jobs.complaints import invalid
 from allaboard.jobs.story import ELASTIC
 
 _IMMUTABLE = "field is immutable"
+_STRUCTS = ("metadata", "resources", "status")
 
 
 def causes(new: Document, old: Document, gates: frozenset[str]) -> list[Cause]:
@@ -20,11 +21,23 @@ def causes(new: Document, old: Document, gates: frozenset[str]) -> list[Cause]:
     munged = [_munged(*pair, asleep=asleep) for pair in zip(wanted, present)]
     if ELASTIC in gates and not dig(old, "status", "terminalState"):
         munged = [_resized(*pair) for pair in zip(munged, present)]
-    if munged != present or len(wanted) != len(present):
+    if _bare(munged) != _bare(present) or len(wanted) != len(present):
         found.append(invalid("spec.replicatedJobs", wanted, _IMMUTABLE))
     if new["spec"].get("managedBy") != old["spec"].get("managedBy"):
         found.append(invalid("spec.managedBy", new["spec"].get("managedBy"), _IMMUTABLE))
     return found
+
+
+def _bare(value: object) -> object:
+    """A value as Go compares it: structs that are empty and lists that are empty are as good as absent."""
+    if isinstance(value, list):
+        return [_bare(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    bare = {key: _bare(entry) for key, entry in value.items()}
+    return {
+        key: entry for key, entry in bare.items() if entry not in (None, []) and (entry != {} or key not in _STRUCTS)
+    }
 
 
 def _munged(new: Document, old: Document, *, asleep: bool) -> Document:

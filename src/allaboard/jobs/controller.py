@@ -22,6 +22,7 @@ from allaboard.jobs import (
     names,
     placement,
     podgarbage,
+    success,
     tracking,
     ttl,
     witness,
@@ -86,6 +87,8 @@ class JobSetController:
 
     async def _facts(self, document: Document) -> Facts:
         jobs = await self.reader.owned(kinds.JOB, document)
+        if success.is_finished(document):  # nothing will be made any more
+            return Facts(jobs, gates=self.gates)
         namespace = namespace_of(document)
         service = await self.reader.get(kinds.SERVICE, Key(namespace, names.subdomain(document)))
         claims = [

@@ -32,7 +32,7 @@ def decide(jobset: Document, facts: Facts, now: datetime) -> Plan:
     if is_leaving(jobset) or not is_ours(jobset):
         return NOTHING
     story = Story(jobset, facts, now)
-    if success.is_finished(story):
+    if success.is_finished(jobset):
         finished = ttl.finish_time(jobset, "Completed", "Failed")
         return restart.remove(story.roster.active) + ttl.expire(kinds.JOB_SET, jobset, finished, now) + _saved(story)
     plan = restart.remove(story.roster.previous)

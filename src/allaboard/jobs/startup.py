@@ -31,12 +31,13 @@ def may_start(story: Story, replicated: Document) -> bool:
 def missing(story: Story) -> list[Document]:
     """The Jobs to create now, in the order of the spec; in-order startup waits after the first unready entry."""
     jobs: list[Document] = []
+    present = story.roster.names()
     for replicated in story.replicated:
         if not may_start(story, replicated):
             continue
         if is_in_order(story) and story.has_started(replicated):
             continue
-        jobs += _absent(story, replicated)
+        jobs += _absent(story, replicated, present)
         if is_in_order(story):
             in_progress(story)
             return jobs
@@ -51,12 +52,12 @@ def in_progress(story: Story) -> None:
     story.draft.set("StartupPolicyInProgress", "InOrderStartupPolicyInProgress", message)
 
 
-def _absent(story: Story, replicated: Document) -> list[Document]:
+def _absent(story: Story, replicated: Document, present: set[str]) -> list[Document]:
     """The Jobs of one entry that do not exist; a name held by an earlier attempt is not free yet."""
     strategy = dig(story.spec, "failurePolicy", "restartStrategy", default="Recreate")
     if strategy == "BlockingRecreate" and story.roster.previous:
         return []
-    present, jobset = story.roster.names(), name_of(story.jobset)
+    jobset = name_of(story.jobset)
     return [
         job_of(story.jobset, replicated, index, restarts=_restarts(story, replicated, index))
         for index in range(replicas_of(replicated))

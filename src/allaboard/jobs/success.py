@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from allaboard.api.documents import dig
+from allaboard.api.documents import Document, dig
 from allaboard.jobs.children import replicas_of
 from allaboard.jobs.roster import replicated_of
 from allaboard.jobs.story import Story
@@ -26,6 +26,6 @@ def complete(story: Story) -> None:
     story.draft.status["terminalState"] = "Completed"
 
 
-def is_finished(story: Story) -> bool:
-    conditions = dig(story.jobset, "status", "conditions", default=())
+def is_finished(jobset: Document) -> bool:
+    conditions = dig(jobset, "status", "conditions", default=())
     return any(c["type"] in ("Completed", "Failed") and c["status"] == "True" for c in conditions)

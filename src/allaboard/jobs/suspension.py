@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from allaboard.api import kinds
 from allaboard.api.documents import Document, without
 from allaboard.jobs.roster import replicated_of
@@ -21,12 +23,13 @@ def suspended(story: Story) -> Plan:
 def resumed(story: Story) -> Plan:
     """Sleeping Jobs wake, entry by entry; the set counts as resumed when the last entry may run."""
     plan = NOTHING
+    asleep = [job for job in story.roster.active if job["spec"].get("suspend")]
     for replicated in story.replicated:
         if not may_start(story, replicated):
             continue
         if is_in_order(story) and story.has_started(replicated):
             continue
-        plan += _wake(story, replicated)
+        plan += _wake(replicated, [job for job in asleep if replicated_of(job) == replicated["name"]])
         if is_in_order(story):
             in_progress(story)
             return plan
@@ -34,9 +37,7 @@ def resumed(story: Story) -> Plan:
     return plan
 
 
-def _wake(story: Story, replicated: Document) -> Plan:
-    jobs = [job for job in story.roster.active if replicated_of(job) == replicated["name"]]
-    asleep = [job for job in jobs if job["spec"].get("suspend")]
+def _wake(replicated: Document, asleep: Sequence[Document]) -> Plan:
     # A template may only change on a Job that never started, so its start is forgotten first.
     started = [job for job in asleep if (job.get("status") or {}).get("startTime")]
     if started:

@@ -34,7 +34,7 @@ from allaboard.training.controller import TrainJobController
 from allaboard.training.extensions import framework_with
 from allaboard.training.facts import Settings as TrainingSettings
 from allaboard.training.leftovers import RuntimeController
-from allaboard.upkeep import accounts, claims, endpoints, firsts, namespaces, nodes, quota, rootca
+from allaboard.upkeep import accounts, claims, endpoints, ephemeral, firsts, namespaces, nodes, quota, rootca
 
 POD_GROUPS = (kinds.POD_GROUP, kinds.POD_GROUP_COSCHEDULING, kinds.POD_GROUP_VOLCANO)
 # Ruling 22: whose pods the embedded scheduler takes.
@@ -114,7 +114,10 @@ CONTROLLERS: dict[str, Callable[[Heart], Iterable[Controller]]] = {
     "accounts": lambda h: [accounts.Accounts(h.informers, h.clock)],
     "rootca": lambda h: [rootca.RootCa(h.informers, h.clock, h.authority)],
     "claim-protection": lambda h: [claims.ClaimProtection(h.informers, h.clock)],
-    "claims": lambda h: [claims.Claims(h.informers, h.clock, str(h.settings.home.path / "volumes"))],
+    "claims": lambda h: [
+        claims.Claims(h.informers, h.clock, str(h.settings.home.path / "volumes")),
+        ephemeral.EphemeralVolumes(h.informers, h.clock),
+    ],
     "quota": lambda h: [kind(h.informers, h.clock, h.client, h.served) for kind in (quota.Quotas, quota.QuotaUse)],
     "endpoints": lambda h: [endpoints.Endpoints(h.informers, h.clock)],
     "nodes": lambda h: [nodes.Nodes(h.informers, h.clock)],

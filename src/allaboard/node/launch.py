@@ -46,6 +46,7 @@ class Setting:
     hooks: str = ""  # a directory for PYTHONPATH where names are resolved by us
     hosts: str = ""  # the pod's hosts file
     resolver: str = ""
+    installer: str = ""  # settings for pip
     names: Mapping[str, str] = field(default_factory=dict)  # peers, for levels without a hosts file
     port: int = 0  # of the job, for levels without a network of its own
     limits: Limits = field(default_factory=Limits)
@@ -143,6 +144,8 @@ def _etc(pod: Document, setting: Setting, user: Person) -> dict[str, list[str | 
     name = hosts.hostname_of(pod)
     files |= {"hostname": (f"{name}\n", 0o644), "nsswitch.conf": (NSSWITCH, 0o644)}
     files["resolv.conf"] = (hosts.resolv_conf(pod, setting.resolver), 0o644)
+    if setting.installer:
+        files["pip.conf"] = (setting.installer, 0o644)
     return {path: [text, mode] for path, (text, mode) in files.items()}
 
 

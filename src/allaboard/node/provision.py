@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import configparser
+import contextlib
 import hashlib
+import io
 import json
 import logging
 import os
@@ -80,6 +83,11 @@ class Provision:
             (self.config.state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         self.volatile.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.config.state / "hooks" / "sitecustomize.py").write_text(HOOK)
+
+    def look_around(self) -> None:
+        """Which interpreters this machine has: asked once, before the first container wants one."""
+        if self.config.profiles is None:
+            self.images.profiles()
 
     def _gpus(self, tenant: Tenant, container: Document) -> list[Device]:
         """The container's devices: those it had, else free ones."""
@@ -225,6 +233,7 @@ class Provision:
             hooks=str(state / "hooks") if self.level == "D" else "",
             hosts=str(tenant.place / "hosts"),
             resolver=self.gateway,
+            installer=_pip_conf(self.gateway) if self.level in "AB" else "",
             names=peers if self.level == "D" else {},
             port=port,
             limits=limits,
@@ -235,11 +244,9 @@ class Provision:
         )
 
     def _extra(self, tenant: Tenant) -> dict[str, str]:
-        """Installers must reach the world where pods have a network of their own, and stay off the host where not."""
-        if self.level in "AB":
-            return {"PIP_PROXY": f"http://{self.gateway}:{PROXY_PORT}", "PIP_ROOT_USER_ACTION": "ignore"}
-        if self.level == "C":
-            return {"PIP_ROOT_USER_ACTION": "ignore"}
+        """A plain process finds names through us, and its installer must keep off the host's own packages."""
+        if self.level != "D":
+            return {}
         packages = str(tenant.place / "work" / "packages")
         return {"ABOARD_HOSTS": str(tenant.place / "names.json"), "PIP_TARGET": packages, "PYTHONPATH": packages}
 
@@ -257,6 +264,20 @@ class Provision:
 
 
 HOST = "127.0.0.1"
+
+
+def _pip_conf(gateway: str) -> str:
+    """The machine's own settings for pip, with the way out of the pods' network. (A variable would mislead JAX.)"""
+    settings = configparser.RawConfigParser()
+    with contextlib.suppress(configparser.Error):
+        settings.read("/etc/pip.conf")
+    if not settings.has_section("global"):
+        settings.add_section("global")
+    settings.set("global", "proxy", f"http://{gateway}:{PROXY_PORT}")
+    settings.set("global", "root-user-action", "ignore")
+    text = io.StringIO()
+    settings.write(text)
+    return text.getvalue()
 
 
 def _volatile(state: Path) -> Path:

@@ -7,8 +7,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
 from allaboard.api.errors import Cause, Invalid
-from allaboard.api.kinds import JOB_SET, POD, POD_GROUP, QUEUE, TOPOLOGY, Kind
-from allaboard.api.meta import annotations_of, labels_of, name_of
+from allaboard.api.kinds import (
+    JAX_JOB,
+    JOB,
+    JOB_SET,
+    MPI_JOB,
+    POD,
+    POD_GROUP,
+    PYTORCH_JOB,
+    QUEUE,
+    TF_JOB,
+    TOPOLOGY,
+    TRAIN_JOB,
+    XGBOOST_JOB,
+    Kind,
+)
+from allaboard.api.meta import annotations_of, labels_of, name_of, owners_of
 from allaboard.kube.admission import ALLOWED, Request, Verdict, View
 from allaboard.points import nearest
 from allaboard.scheduling.demands import GPUS
@@ -63,15 +77,20 @@ def _is_own_ancestor(name: str, parents: Mapping[str, str]) -> bool:
     return False
 
 
+def queue_name_warnings(where: str, name: str, view: View) -> Iterable[str]:
+    """A queue that is named but runs nothing: it does not exist, or others stand below it."""
+    queues = {name_of(queue): queue for queue in view.list(QUEUE)}
+    below = sorted(other for other, queue in queues.items() if dig(queue, "spec", "parentQueue") == name)
+    if name not in queues:
+        yield f'{where}: queue "{name}" does not exist; the job waits until it does{nearest(name, queues)}'
+    elif below:
+        yield f'{where}: "{name}" is not a leaf queue and runs no jobs; choose one of: {", ".join(below)}'
+
+
 def pod_group_warnings(spec: Document, view: View) -> Iterable[str]:
     """What will not keep the group from being stored, but from being scheduled."""
-    name = spec.get("queue") or ""
-    queues = {name_of(queue): queue for queue in view.list(QUEUE)}
-    if name and name not in queues:
-        yield f'spec.queue: queue "{name}" does not exist; the group waits until it does{nearest(name, queues)}'
-    if any(dig(queue, "spec", "parentQueue") == name for queue in queues.values()) and name:
-        leaves = sorted(q for q, d in queues.items() if dig(d, "spec", "parentQueue") == name)
-        yield f'spec.queue: "{name}" is not a leaf queue and runs no jobs; choose one of: {", ".join(leaves)}'
+    if name := spec.get("queue"):
+        yield from queue_name_warnings("spec.queue", name, view)
     topology = dig(spec, "topologyConstraint", "topology", default="")
     if topology and view.get(TOPOLOGY, Key("", topology)) is None:
         yield f'spec.topologyConstraint.topology: topology "{topology}" does not exist; the group waits until it does'
@@ -92,6 +111,22 @@ class PodGroups:
             return Verdict(refused(POD_GROUP, request.key.name, causes))
         unchanged = request.old is not None and request.old.get("spec") == spec
         return ALLOWED if unchanged else Verdict(warnings=tuple(pod_group_warnings(spec, view)))
+
+
+class QueueLabels:
+    """Whoever submits a job hears at once that the queue it names runs nothing."""
+
+    name = "vqueuelabel.aboard.dev"
+    kinds = (TRAIN_JOB, JOB_SET, JOB, PYTORCH_JOB, MPI_JOB, TF_JOB, XGBOOST_JOB, JAX_JOB)
+    operations = ("CREATE", "UPDATE")
+    subresources = ("",)
+
+    def validate(self, request: Request, view: View) -> Verdict:
+        queue = labels_of(request.new or {}).get(labels.QUEUE)
+        # What a controller makes of a job repeats its label; the job's own author was told.
+        if not queue or labels_of(request.old or {}).get(labels.QUEUE) == queue or owners_of(request.new or {}):
+            return ALLOWED
+        return Verdict(warnings=tuple(queue_name_warnings(f"metadata.labels[{labels.QUEUE}]", queue, view)))
 
 
 # --- Queue ---
@@ -273,4 +308,4 @@ class Births:
 
 def hooks(settings: Settings) -> tuple[object, ...]:
     """What main hands to the admission chain."""
-    return (Births(settings), PodGroups(), Queues(), Topologies(), SharingPods(settings))
+    return (Births(settings), PodGroups(), QueueLabels(), Queues(), Topologies(), SharingPods(settings))

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from enum import Enum
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
-from allaboard.api.kinds import BIND_REQUEST, NODE, POD, POD_GROUP, Kind
+from allaboard.api.kinds import BIND_REQUEST, CLAIM, NODE, POD, POD_GROUP, Kind
 from allaboard.api.meta import annotations_of, is_leaving, key_of, labels_of, name_of, namespace_of, owners_of, uid_of
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
@@ -21,8 +22,12 @@ from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Bind, Delete, Event, Patch, Plan
 from allaboard.scheduling import metrics, readings
 from allaboard.scheduling.facts import DEFAULT_POD_SET, SubGroup
+from allaboard.scheduling.storage import claim_names, is_bound
 
 FRACTION = "Fraction"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+# Upstream: the binder's volume-binding-timeout.
+VOLUME_PATIENCE, VOLUME_LOOK = timedelta(seconds=120), timedelta(milliseconds=500)
 
 
 class Fate(Enum):
@@ -157,9 +162,10 @@ class Binder:
 
     def __init__(self, reader: Reader, clock: Clock) -> None:
         self.reader, self.clock = reader, clock
-        self.watches = (Watch(BIND_REQUEST, gang_key), *(Watch(k, lambda _: ()) for k in (POD, NODE, POD_GROUP)))
+        self.watches = (Watch(BIND_REQUEST, gang_key), *(Watch(k, lambda _: ()) for k in (POD, NODE, POD_GROUP, CLAIM)))
         self._requests: dict[Key, dict[str, Document]] = {}
         self._tried: set[Key] = set()
+        self._since: dict[Key, datetime] = {}  # when a gang began to wait for its volumes
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         if kind != BIND_REQUEST:
@@ -174,11 +180,14 @@ class Binder:
         if not requests:
             del self._requests[gang]
             self._tried.discard(gang)
+            self._since.pop(gang, None)
 
     async def reconcile(self, key: Key) -> Plan:
         cases = [await self._case(request) for _, request in sorted(self._requests.get(key, {}).items())]
         if not cases or all(dig(case.request, "status", "phase") == "Failed" for case in cases):
             return NOTHING
+        if (waiting := await self._volumes(key, cases)) is not None:
+            return waiting
         troubled = any(case.fate is Fate.BROKEN for case in cases)
         plan = decide(cases, tried=key in self._tried, enough=troubled and await self._has_enough(key, cases))
         self._tried.add(key)
@@ -192,6 +201,25 @@ class Binder:
         pod = await self.reader.get(POD, Key(namespace_of(request), spec["podName"]))
         return judge(request, pod, await self.reader.get(NODE, Key("", spec["selectedNode"])))
 
+    async def _volumes(self, key: Key, cases: list[Case]) -> Plan | None:
+        """Volumes made on demand come before the pods: the gang waits for them, but not for ever."""
+        pending = []
+        for index, case in enumerate(cases):
+            claims = [Key(key.namespace, name) for name in claim_names(case.pod)] if case.pod is not None else []
+            found = [await self.reader.get(CLAIM, claim) for claim in claims if case.fate is Fate.READY]
+            pending += [(index, claim) for claim in found if claim is not None and not is_bound(claim)]
+        if not pending or any(case.fate is Fate.BROKEN for case in cases):
+            self._since.pop(key, None)
+            return None
+        now = self.clock.now()
+        if now - self._since.setdefault(key, now) >= VOLUME_PATIENCE:
+            for index, claim in pending:
+                why = f'persistentvolumeclaim "{name_of(claim)}" was not bound in time'
+                cases[index] = Case(cases[index].request, cases[index].pod, Fate.BROKEN, why)
+            return None
+        patches = tuple(_choose(claim, cases[index].request) for index, claim in pending)
+        return Plan(patch=tuple(patch for patch in patches if patch), again=now + VOLUME_LOOK)
+
     async def _has_enough(self, key: Key, cases: Sequence[Case]) -> bool:
         """Whether the gang is whole without what is broken: its pods on nodes and those about to be."""
         group = await self.reader.get(POD_GROUP, key)
@@ -204,6 +232,14 @@ class Binder:
                 role = labels_of(pod).get(labels.SUB_GROUP) if dig(group, "spec", "subGroups") else None
                 roles[role or DEFAULT_POD_SET] = roles.get(role or DEFAULT_POD_SET, 0) + 1
         return has_minimum(readings.tree(group), roles)
+
+
+def _choose(claim: Document, request: Document) -> Patch | None:
+    """Tell whoever makes volumes on which node this one is wanted."""
+    node = request["spec"]["selectedNode"]
+    if annotations_of(claim).get(SELECTED_NODE) == node:
+        return None
+    return Patch(CLAIM, key_of(claim), {"metadata": {"annotations": {SELECTED_NODE: node}}})
 
 
 def _counts(pod: Document, coming: set[str]) -> bool:

@@ -26,6 +26,8 @@ def cycle(state: State, policy: Policy, now: float) -> Decisions:
     known = state.last
     if known and known[0] == (state.version, policy) and (known[1].deadline is None or now < known[1].deadline):
         return known[1]
+    if policy.usage_half_life > 0:
+        state.remember_usage(now, policy.usage_half_life)
     session = Session(state, policy, now)
     for action in policy.actions:
         session.action = action

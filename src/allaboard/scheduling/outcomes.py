@@ -195,6 +195,9 @@ def why(reason: Reason) -> Document:
     ]
     facts: Document = {**numbers, "heldBy": held, "unblock": list(reason.unblock), "queue": reason.queue}
     counts = _plain({"wanted": reason.tasks_wanted, "fitting": reason.tasks_fitting, "position": reason.position})
+    counts |= _plain({"overall": reason.overall})
+    if reason.estimate is not None:
+        facts["estimate"] = stamp(datetime.fromtimestamp(float(reason.estimate), UTC))
     return document | {name: value for name, value in (facts | counts).items() if value}
 
 

@@ -70,6 +70,8 @@ class Policy:
     plugins: tuple[Plugin, ...]
     actions: tuple[str, ...] = tuple(ACTIONS)
     usage_weight: float = 1.0
+    usage_half_life: float = 0.0
+    """Seconds in which past use counts half; 0 counts only what queues are told to have used."""
     stale_grace: float = 60.0
     consolidation_victims: int = 16
     queue_depth: Mapping[str, int] | None = None
@@ -126,6 +128,8 @@ def read(spec: Document) -> Policy:
     unknown = sorted(set(spec) - _FIELDS)
     if unknown:
         raise ValueError(f'scheduler policy: unknown field "{unknown[0]}"{nearest(unknown[0], _FIELDS)}')
+    if spec.get("partitionLabelValue"):
+        raise ValueError("scheduler policy: partitionLabelValue is not supported; one scheduler serves all nodes")
     weight = spec.get("kValue")
     return replace(
         NAMED[name],
@@ -133,7 +137,32 @@ def read(spec: Document) -> Policy:
         actions=_actions(spec),
         usage_weight=1.0 if weight is None else max(0.0, float(weight)),
         queue_depth=spec.get("queueDepthPerAction"),
+        usage_half_life=_half_life(spec),
+        **_flags(spec),
     )
+
+
+# Flags of KAI's scheduler process that mean something here; the others are refused by name.
+_FLAGS: Mapping[str, tuple[str, Callable[[str], float | int]]] = {
+    "default-staleness-grace-period": ("stale_grace", seconds),
+    "max-consolidation-preemptees": ("consolidation_victims", int),
+}
+
+
+def _flags(spec: Document) -> Document:
+    given = spec.get("args") or {}
+    for flag in given:
+        if flag not in _FLAGS:
+            raise ValueError(f'scheduler policy: flag "{flag}" is not supported; supported: {", ".join(_FLAGS)}')
+    return {_FLAGS[flag][0]: _FLAGS[flag][1](value) for flag, value in given.items()}
+
+
+def _half_life(spec: Document) -> float:
+    """Use of queues is counted by the scheduler itself, so of a usage database only the half-life has a meaning."""
+    said = spec.get("usageDBConfig") or {}
+    if set(said) - {"usageParams"} or set(said.get("usageParams") or {}) - {"halfLifePeriod"}:
+        raise ValueError("scheduler policy: of usageDBConfig only usageParams.halfLifePeriod is supported")
+    return seconds((said.get("usageParams") or {}).get("halfLifePeriod", 0))
 
 
 _FIELDS = {

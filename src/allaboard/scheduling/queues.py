@@ -44,10 +44,25 @@ class Queues:
         self.requested = [[0.0, 0.0, 0.0] for _ in self.facts]
         self.fair = [[0.0, 0.0, 0.0] for _ in self.facts]
         self.allocatable = [[0.0, 0.0, 0.0] for _ in self.facts]
+        self.usage = [queue.usage for queue in self.facts]
         self.stamp = [0] * len(self.facts)
 
     def __len__(self) -> int:
         return len(self.facts)
+
+    def replace(self, queue: Queue) -> bool:
+        """Take new facts about a queue where its place in the tree and its age stay; false when they do not."""
+        row = self.index.get(queue.name, -1)
+        known = self.facts[row] if row >= 0 else None
+        if known is None or (known.parent, known.created) != (queue.parent, queue.created):
+            return False
+        self.facts[row] = queue
+        self.given = tuple(queue if each.name == queue.name else each for each in self.given)
+        self.priority[row], self.usage[row] = queue.priority, queue.usage
+        for column, field in ((self.quota, "quota"), (self.limit, "limit"), (self.weight, "weight")):
+            column[row] = _shares(queue, field)
+        self.stamp[row] += 1
+        return True
 
     def _path(self, row: int) -> tuple[int, ...]:
         path = []
@@ -97,7 +112,7 @@ class Queues:
         """Recompute every fair share, and with it what each queue may be given."""
         if not self.facts:
             return
-        matrices = (self.quota, self.limit, self.weight, self.requested, [queue.usage for queue in self.facts])
+        matrices = (self.quota, self.limit, self.weight, self.requested, self.usage)
         quota, limit, weight, requested, usage = (np.array(matrix, dtype=float).T for matrix in matrices)
         tree = Tree(self.children_rows(), np.array(self.priority, dtype=float), quota, limit, weight, requested, usage)
         self.fair = divide_tree(totals, tree, usage_weight).T.tolist()

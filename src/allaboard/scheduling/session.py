@@ -77,7 +77,7 @@ POINTS: Mapping[str, Callable[..., object]] = {
 
 @dataclass(slots=True)
 class Refusal:
-    """Why a gang got nothing, what was seen then, its place in its queue and overall, and how long victims were sought."""
+    """Why a gang got nothing, what was seen then, its place in its queue and overall, how long victims were sought."""
 
     why: Reason | Stuck
     seen: Survey | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from allaboard.api import labels
@@ -17,6 +17,7 @@ from allaboard.api.kinds import (
     POD_GROUP,
     PRIORITY_CLASS,
     QUEUE,
+    STORAGE_CLASS,
     TOPOLOGY,
     VOLUME,
     Kind,
@@ -44,7 +45,10 @@ from allaboard.scheduling.podgroups import scheduler_of, stands_alone
 from allaboard.scheduling.state import State
 from allaboard.scheduling.storage import Shelves
 
-FOLLOWED = (POD, NODE, QUEUE, *groups.KINDS, BIND_REQUEST, TOPOLOGY, PRIORITY_CLASS, JOB, CLAIM, VOLUME, NAMESPACE)
+STORAGE = (CLAIM, VOLUME, STORAGE_CLASS)
+FOLLOWED = (POD, NODE, QUEUE, *groups.KINDS, BIND_REQUEST, TOPOLOGY, PRIORITY_CLASS, JOB, *STORAGE, NAMESPACE)
+
+Hearer = Callable[[Document | None, Document | None], None]
 
 
 class Snapshot:
@@ -73,13 +77,14 @@ class Snapshot:
         self._is_fresh = True  # nothing was laid out yet, or what was is out of date
         self._moved_gangs: set[str] = set()
         self._moved_pods: set[Key] = set()
-        self._hearers: dict[Kind, Callable[[Document | None, Document | None], None]] = {
+        self._hearers: dict[Kind, Hearer] = {
             POD: self._hear_pod,
             BIND_REQUEST: self._hear_request,
             PRIORITY_CLASS: self._hear_class,
             JOB: self._hear_job,
-            CLAIM: self._hear_storage,
-            VOLUME: self._hear_storage,
+            CLAIM: self._hear_storage(self._shelves.hear_claim),
+            VOLUME: self._hear_storage(self._shelves.hear_volume),
+            STORAGE_CLASS: self._hear_storage(self._shelves.hear_class),
             NAMESPACE: self._hear_namespace,
         }
 
@@ -154,10 +159,13 @@ class Snapshot:
         else:
             self._jobs.pop(key, None)
 
-    def _hear_storage(self, old: Document | None, new: Document | None) -> None:
-        for key in self._shelves.hear(old, new):
-            if key in self.pods:
-                self._moved_pods.add(key)
+    def _hear_storage(self, hear: Callable[[Document | None, Document | None], Iterable[Key]]) -> Hearer:
+        """Pods wait for their claims, whatever else they wait for."""
+
+        def heard(old: Document | None, new: Document | None) -> None:
+            self._moved_pods.update(key for key in hear(old, new) if key in self.pods)
+
+        return heard
 
     def _hear_namespace(self, old: Document | None, new: Document | None) -> None:
         """Nothing new is made in a namespace on its way out, so its pods wait for their end."""

@@ -20,6 +20,7 @@ from allaboard.scheduling.gangs import IS_ALLOCATED, IS_USED, GangRow, Members
 from allaboard.scheduling.nodes import Nodes, resources_of
 from allaboard.scheduling.queues import Amounts, Holdings, Queues
 from allaboard.scheduling.reasons import Reason
+from allaboard.scheduling.usage import Ledger
 
 NOWHERE = -1
 
@@ -58,6 +59,7 @@ class State:
         self.relief = 0
         self.refused: dict[str, tuple[int, Reason]] = {}
         self.last: tuple[object, Decisions] | None = None
+        self.ledger = Ledger()
         self.standing: object | None = None
         self._totals: list[float] | None = None
 
@@ -420,7 +422,13 @@ class State:
         self.node = [moved[row] if row >= 0 else row for row in self.node]
 
     def put_queue(self, queue: Queue) -> None:
-        if queue not in self.queues.given:
+        """Known queues change in place as long as the tree stays as it is."""
+        row = self.queues.index.get(queue.name)
+        if row is not None and self.queues.facts[row] == queue:
+            return
+        if self.queues.replace(queue):
+            self._frame_changed()
+        else:
             self._queues_changed(_with(self.queues.given, queue))
 
     def drop_queue(self, name: str) -> None:
@@ -469,6 +477,15 @@ class State:
         if self._totals is None:
             self._totals = self._sum_up()
         return self._totals
+
+    def remember_usage(self, now: float, half_life: float) -> None:
+        """Count what queues held since the last cycle, and let older use fade."""
+        queues = self.queues
+        holdings = dict(zip(queues.names, queues.allocated))
+        self.ledger = self.ledger.after(now, holdings, self.totals(), half_life)
+        for row, queue in enumerate(queues.facts):
+            cpu, memory, gpu = (told + seen for told, seen in zip(queue.usage, self.ledger.part(queue.name)))
+            queues.usage[row] = (cpu, memory, gpu)
 
     def _sum_up(self) -> list[float]:
         usable = self.nodes.usable()

@@ -9,6 +9,12 @@ from allaboard.api.meta import is_leaving, key_of, name_of
 from allaboard.scheduling.demands import ANYWHERE, Storage
 
 HOSTNAME = "kubernetes.io/hostname"
+WAITS = "WaitForFirstConsumer"
+UNBOUND = "pod has unbound immediate PersistentVolumeClaims"  # kube-scheduler's words
+
+
+def is_bound(claim: Document) -> bool:
+    return dig(claim, "status", "phase") == "Bound" and bool(dig(claim, "spec", "volumeName"))
 
 
 def claim_names(pod: Document) -> list[str]:
@@ -28,28 +34,36 @@ class Shelves:
     def __init__(self) -> None:
         self._claims: dict[Key, Document] = {}
         self._volumes: dict[str, Document] = {}
+        self._patient: set[str] = set()  # storage classes that make a volume once the pod has its node
         self._users: dict[Key, set[Key]] = {}  # claim → pods
         self._uses: dict[Key, list[Key]] = {}  # pod → claims
 
-    def hear(self, old: Document | None, new: Document | None) -> Iterable[Key]:
-        """Note a claim or a volume; the pods that may care."""
-        document = new or old or {}
-        if "namespace" not in document["metadata"]:
-            return self._hear_volume(document, gone=new is None)
-        key = key_of(document)
+    def hear_claim(self, old: Document | None, new: Document | None) -> Iterable[Key]:
+        """Note a claim; the pods that may care."""
+        key = key_of(new or old or {})
         if new is not None:
             self._claims[key] = new
         else:
             self._claims.pop(key, None)
         return tuple(self._users.get(key, ()))
 
-    def _hear_volume(self, document: Document, *, gone: bool) -> Iterable[Key]:
-        if gone:
+    def hear_volume(self, old: Document | None, new: Document | None) -> Iterable[Key]:
+        document = new or old or {}
+        if new is None:
             self._volumes.pop(name_of(document), None)
         else:
-            self._volumes[name_of(document)] = document
+            self._volumes[name_of(document)] = new
         claim = dig(document, "spec", "claimRef", default={})
         return tuple(self._users.get(Key(claim.get("namespace", ""), claim.get("name", "")), ()))
+
+    def hear_class(self, old: Document | None, new: Document | None) -> Iterable[Key]:
+        """A class that changes its manners may concern every pod with a claim; it hardly ever does."""
+        name = name_of(new or old or {})
+        patient = new is not None and new.get("volumeBindingMode") == WAITS
+        if patient == (name in self._patient):
+            return ()
+        self._patient ^= {name}
+        return tuple(self._uses)
 
     def use(self, pod: Key, document: Document) -> None:
         """Remember which claims a pod mounts."""
@@ -78,6 +92,8 @@ class Shelves:
             found = self._claims.get(claim)
             if found is None or is_leaving(found):
                 return Storage(obstacle=_missing(claim.name, found))
+            if not is_bound(found) and dig(found, "spec", "storageClassName") not in self._patient:
+                return Storage(obstacle=UNBOUND)
             reach = self._reach(found)
             nodes = reach if nodes is None else nodes if reach is None else nodes & reach
         return Storage(tuple(sorted(nodes))) if nodes is not None else ANYWHERE

@@ -94,9 +94,12 @@ class TrainJobController:
             metrics.count(old, new)
             self._note_suspension(old, new)
         elif kind is kinds.POD and new is not None:
-            for key in of_failed_pod(new):
-                if first := first_failure(self._failures.get(key), *failures(new)):
-                    self._failures[key] = first
+            self._note_failure(new)
+
+    def _note_failure(self, pod: Document) -> None:
+        for key in of_failed_pod(pod):
+            if first := first_failure(self._failures.get(key), *failures(pod)):
+                self._failures[key] = first
 
     def _note_suspension(self, old: Document | None, new: Document | None) -> None:
         if old is not None:

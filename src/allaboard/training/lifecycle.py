@@ -10,6 +10,7 @@ from allaboard.api import kinds
 from allaboard.api.documents import Document, Documents, Key, dig
 from allaboard.api.errors import AboardError
 from allaboard.api.kinds import kind_of
+from allaboard.api.labels import ABOARD
 from allaboard.api.meta import annotations_of, is_controlled_by, is_leaving, is_true, stamp, uid_of
 from allaboard.kube.plan import NOTHING, Apply, Create, Delete, Event, Patch, Plan, Status
 from allaboard.training import deadline, names, runtime, status
@@ -19,6 +20,7 @@ from allaboard.training.job import TrainJob
 from allaboard.training.problems import told
 
 FAILED = "TrainJobResourcesCreationFailed"
+WHY = ABOARD + "why"
 LONGEST_NOTE = 950
 LOOK_AGAIN = timedelta(minutes=1)
 SOON = timedelta(seconds=1)
@@ -71,12 +73,20 @@ def _objects(world: World, framework: Framework, now: datetime) -> Plan:
             return _give_up(world, "Invalid", words, now)
         documents = framework.build(frozen, job, world.facts)
     except AboardError as error:
-        return Plan(events=(complaint(job.document, str(error)),), again=now + LOOK_AGAIN)
+        said = Plan(events=(complaint(job.document, str(error)),), again=now + LOOK_AGAIN)
+        return said + _reason(job, str(error)[:LONGEST_NOTE])
     if world.snapshot is None:
         documents = [runtime.snapshot(job, frozen), *documents]
     secrets = tuple(Create(kinds.SECRET, found) for found in documents if found["kind"] == "Secret")
     rest = tuple(Apply(kind_of(found), found) for found in documents if not _is_there(found, world))
-    return Plan(apply=rest, create=secrets)
+    return Plan(apply=rest, create=secrets) + _reason(job, None)
+
+
+def _reason(job: TrainJob, words: str | None) -> Plan:
+    """Why a job does not go on, where `why` finds it (ruling 7); taken away when it does."""
+    if annotations_of(job.document).get(WHY) == words:
+        return NOTHING
+    return Plan(patch=(Patch(kinds.TRAIN_JOB, job.key, {"metadata": {"annotations": {WHY: words}}}),))
 
 
 def _is_there(document: Document, world: World) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
+import msgspec
+
 from allaboard.api.documents import Document, Documents, dig
-from allaboard.api.labels import ABOARD, COMPLETION_INDEX, REPLICATED_JOB, RESTART_ATTEMPT
-from allaboard.api.meta import condition_of, is_true, labels_of, name_of, stamp
+from allaboard.api.labels import ABOARD, COMPLETION_INDEX, FAILURES, REPLICATED_JOB, RESTART_ATTEMPT
+from allaboard.api.meta import annotations_of, condition_of, is_true, labels_of, name_of, stamp
 from allaboard.training.job import TrainJob
 
 COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
@@ -105,7 +107,7 @@ def story(job: TrainJob, status: Document, job_set: Document | None, failure: Do
         told["completionTime"] = ended
     if restarts := dig(job_set, "status", "restarts", default=0):
         told["restarts"] = restarts
-    if first := first_failure(told.get("firstFailure"), failure):
+    if first := first_failure(told.get("firstFailure"), failure, recorded_failure(job_set)):
         told["firstFailure"] = first
     return told
 
@@ -117,13 +119,34 @@ def first_failure(*candidates: Document | None) -> Document | None:
         return None
     latest = max(failure.get("attempt", 0) for failure in found)
     of_latest = [failure for failure in found if failure.get("attempt", 0) == latest]
-    return min(of_latest, key=lambda failure: (failure.get("time", ""), failure["pod"], failure["container"]))
+    first = min(of_latest, key=lambda failure: (failure.get("time", ""), failure["pod"], failure["container"]))
+    # Two accounts of one pod: what one leaves out (its last words, its node) the other may have.
+    for other in of_latest:
+        if other["pod"] == first["pod"]:
+            first = {**other, **first}
+    return first
+
+
+def recorded_failure(job_set: Document | None) -> Document | None:
+    """The first failure a JobSet itself keeps, for when its pods went before we looked."""
+    text = annotations_of(job_set or {}).get(FAILURES)
+    try:
+        entries = msgspec.json.decode(text, type=list[Document]) if text else []
+    except msgspec.DecodeError:  # somebody else's words under our key
+        entries = []
+    if not entries or not entries[0].get("pod"):
+        return None
+    names = {"index": "rank", "at": "time"}
+    kept = ("pod", "container", "exitCode", "index", "attempt", "message", "at", "node")
+    found = {names.get(name, name): entries[0][name] for name in kept if name in entries[0]}
+    return {"container": "", "exitCode": 1, "attempt": 0, **found}
 
 
 def failures(pod: Document) -> Iterable[Document]:
     """Every container of the pod that ended badly."""
     labels = labels_of(pod)
-    for status in dig(pod, "status", "containerStatuses", default=[]):
+    initial: Documents = dig(pod, "status", "initContainerStatuses", default=[])
+    for status in [*initial, *dig(pod, "status", "containerStatuses", default=[])]:
         for state in ("state", "lastState"):
             ended = dig(status, state, "terminated", default={})
             if ended.get("exitCode"):

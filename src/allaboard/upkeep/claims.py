@@ -14,7 +14,7 @@ from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Create, Delete, Event, Patch, Plan, Status, Update
 
-PROTECTION = "kubernetes.io/pvc-protection"
+PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
 BOUND, BY_US = "pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller"
 PROVISIONER = "aboard.dev/local-directory"
 LOCAL_CLASS = "aboard-local"
@@ -166,7 +166,7 @@ def release(volume: Document, claim: Document | None) -> Plan:
     """A volume whose claim is gone goes with it, or waits for a person, as its policy says; a free one says so."""
     holder, phase = _holder(volume), dig(volume, "status", "phase", default="Pending")
     if is_leaving(volume):
-        return NOTHING
+        return _let_go(volume, claim)
     if not holder:
         return NOTHING if phase == "Available" else Plan(status=(Status(VOLUME, _phase(volume, "Available")),))
     if claim is not None and uid_of(claim) == holder:
@@ -174,6 +174,15 @@ def release(volume: Document, claim: Document | None) -> Plan:
     if dig(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
         return Plan(delete=(Delete(VOLUME, key_of(volume), uid=uid_of(volume)),))
     return NOTHING if phase == "Released" else Plan(status=(Status(VOLUME, _phase(volume, "Released")),))
+
+
+def _let_go(volume: Document, claim: Document | None) -> Plan:
+    """A leaving volume is held while its claim lives."""
+    finalizers = volume["metadata"].get("finalizers") or []
+    if VOLUME_PROTECTION not in finalizers or (claim is not None and uid_of(claim) == _holder(volume)):
+        return NOTHING
+    rest = [finalizer for finalizer in finalizers if finalizer != VOLUME_PROTECTION]
+    return Plan(update=(Update(VOLUME, replace(volume, "metadata", "finalizers", value=rest)),))
 
 
 class Claims:

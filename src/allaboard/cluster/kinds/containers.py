@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from allaboard.api import names, quantity
+from allaboard.api import names
 from allaboard.api.documents import Document, Documents
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
-from allaboard.cluster.kinds import probes, resources, security
+from allaboard.cluster.kinds import environment, mounts, probes, resources, security
 
 DEFAULTS = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -16,24 +16,6 @@ MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
 SIDECAR_ONLY = "may not be set for init containers without restartPolicy=Always"
-ENV_FIELDS = (
-    "metadata.name",
-    "metadata.namespace",
-    "metadata.uid",
-    "spec.nodeName",
-    "spec.serviceAccountName",
-    "status.hostIP",
-    "status.hostIPs",
-    "status.podIP",
-    "status.podIPs",
-)
-VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
-RESOURCE_FIELDS = tuple(
-    f"{side}.{name}" for side in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
-)
-ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
-
-
 # Defaults
 
 
@@ -51,7 +33,7 @@ def default(container: Document) -> Document:
     if container.get("lifecycle") is not None:
         filled["lifecycle"] = probes.default_lifecycle(container["lifecycle"])
     if env := container.get("env"):
-        filled["env"] = [default_env(variable) if "valueFrom" in variable else variable for variable in env]
+        filled["env"] = [environment.default(variable) if "valueFrom" in variable else variable for variable in env]
     return filled
 
 
@@ -62,15 +44,6 @@ def pull_policy(image: str) -> str:
     tag = name.rpartition("/")[2].partition(":")[2]
     latest = tag == "latest" or (not tag and not digest and bool(image))
     return "Always" if latest else "IfNotPresent"
-
-
-def default_env(variable: Document) -> Document:
-    source = variable["valueFrom"] or {}
-    if source.get("fieldRef") is not None:
-        source = {**source, "fieldRef": {"apiVersion": "v1", **source["fieldRef"]}}
-    if source.get("resourceFieldRef") is not None:
-        source = {**source, "resourceFieldRef": {"divisor": "0", **source["resourceFieldRef"]}}
-    return {**variable, "valueFrom": source}
 
 
 def requests_from_limits(container: Document) -> Document:
@@ -140,13 +113,13 @@ def shared(container: Document, volumes: dict[str, Document], here: str) -> list
     if ports := container.get("ports"):
         found += _ports(ports, f"{here}.ports")
     if env := container.get("env"):
-        found += _env(env, f"{here}.env")
+        found += environment.causes(env, f"{here}.env")
     if sources := container.get("envFrom"):
-        found += _env_from(sources, f"{here}.envFrom")
-    if mounts := container.get("volumeMounts"):
-        found += _mounts(mounts, container, volumes, f"{here}.volumeMounts")
+        found += environment.from_causes(sources, f"{here}.envFrom")
+    if mounted := container.get("volumeMounts"):
+        found += mounts.causes(mounted, container, volumes, f"{here}.volumeMounts")
     if devices := container.get("volumeDevices"):
-        found += _devices(devices, volumes, f"{here}.volumeDevices")
+        found += mounts.device_causes(devices, volumes, f"{here}.volumeDevices")
     if asked := container.get("resources"):
         found += resources.requirements(asked, f"{here}.resources")
     if context := container.get("securityContext"):
@@ -208,193 +181,4 @@ def host_ports(listed: Documents, field: str) -> list[Cause]:
                 if text in seen:
                     found.append(complaints.duplicate(f"{field}[{index}].ports[{place}].hostPort", text))
                 seen.add(text)
-    return found
-
-
-@lru_cache(maxsize=4096)
-def _env_words(name: str) -> tuple[str, ...]:
-    return tuple(relaxed_env_name(name))
-
-
-def relaxed_env_name(name: str) -> list[str]:
-    """Any printable ASCII but `=` makes a variable's name."""
-    if all(" " <= letter <= "~" and letter != "=" for letter in name):
-        return []
-    words = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-    return [words]
-
-
-def _env(variables: Documents, field: str) -> list[Cause]:
-    found: list[Cause] = []
-    for index, variable in enumerate(variables):
-        name = variable.get("name") or ""
-        if not name:
-            found.append(complaints.required(f"{field}[{index}].name"))
-        elif words := _env_words(name):
-            found += complaints.all_invalid(f"{field}[{index}].name", name, words)
-        if variable.get("valueFrom") is not None:
-            found += _value_from(variable, f"{field}[{index}].valueFrom")
-    return found
-
-
-def _value_from(variable: Document, field: str) -> list[Cause]:
-    source = variable["valueFrom"]
-    given = [name for name in ENV_SOURCES if source.get(name) is not None]
-    found: list[Cause] = []
-    for name in given:
-        found += _source(name, source[name], f"{field}.{name}")
-    if not given:
-        listed = ", ".join(f"`{name}`" for name in ENV_SOURCES[:-1])
-        found.append(complaints.invalid(field, "", f"must specify one of: {listed} or `{ENV_SOURCES[-1]}`"))
-    elif variable.get("value"):
-        found.append(complaints.invalid(field, "", "may not be specified when `value` is not empty"))
-    elif len(given) > 1:
-        found.append(complaints.invalid(field, "", "may not have more than one field specified at a time"))
-    return found
-
-
-def _source(name: str, source: Document, field: str) -> list[Cause]:
-    if name == "fieldRef":
-        return field_ref(source, ENV_FIELDS, field)
-    if name == "resourceFieldRef":
-        return resource_ref(source, field)
-    if name == "fileKeyRef":
-        return [complaints.required(f"{field}.{key}") for key in ("key", "volumeName", "path") if not source.get(key)]
-    found = complaints.all_invalid(f"{field}.name", source.get("name", ""), names.dns_subdomain(source.get("name", "")))
-    if not source.get("key"):
-        return [*found, complaints.required(f"{field}.key")]
-    return found + complaints.all_invalid(f"{field}.key", source["key"], names.config_key(source["key"]))
-
-
-DOWNWARD = {
-    *ENV_FIELDS,
-    "metadata.annotations",
-    "metadata.labels",
-    "spec.restartPolicy",
-    "spec.schedulerName",
-    "status.phase",
-}
-
-
-def field_ref(reference: Document, allowed: tuple[str, ...], field: str) -> list[Cause]:
-    """A field of the pod, as a variable or a file may show it."""
-    path = reference.get("fieldPath") or ""
-    if not path:
-        return [complaints.required(f"{field}.fieldPath")]
-    base, bracket, rest = path.partition("['")
-    if bracket and rest.endswith("']"):
-        key = rest[:-2]
-        if base not in ("metadata.annotations", "metadata.labels"):
-            return [_unknown_field(field, path)]
-        words = names.qualified_name(key.lower() if base == "metadata.annotations" else key)
-        return complaints.all_invalid(field, key, words)
-    if path not in DOWNWARD:
-        return [_unknown_field(field, path)]
-    return [] if path in allowed else [complaints.not_supported(f"{field}.fieldPath", path, sorted(allowed))]
-
-
-def _unknown_field(field: str, path: str) -> Cause:
-    why = f"error converting fieldPath: field label not supported: {path}"
-    return complaints.invalid(f"{field}.fieldPath", path, why)
-
-
-def resource_ref(reference: Document, field: str, *, volume: bool = False) -> list[Cause]:
-    name = reference.get("resource") or ""
-    if volume and not reference.get("containerName"):
-        return [complaints.required(f"{field}.containerName")]
-    if not name:
-        return [complaints.required(f"{field}.resource")]
-    if name not in RESOURCE_FIELDS and not name.startswith(("limits.hugepages-", "requests.hugepages-")):
-        return [complaints.not_supported(f"{field}.resource", name, RESOURCE_FIELDS)]
-    divisor = quantity.canonical(reference.get("divisor") or "0")
-    if name.endswith(".cpu") and divisor not in ("0", "1", "1m"):
-        why = "only divisor's values 1m and 1 are supported with the cpu resource"
-        return [complaints.invalid(f"{field}.divisor", name, why)]
-    return []
-
-
-def _env_from(sources: Documents, field: str) -> list[Cause]:
-    found: list[Cause] = []
-    for index, source in enumerate(sources):
-        if prefix := source.get("prefix"):
-            found += complaints.all_invalid(f"{field}[{index}].prefix", prefix, relaxed_env_name(prefix))
-        given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
-        for name in given:
-            found += _named(source[name].get("name") or "", f"{field}[{index}].{name}.name")
-        if not given:
-            found.append(complaints.invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
-        elif len(given) > 1:
-            found.append(complaints.invalid(field, "", "may not have more than one field specified at a time"))
-    return found
-
-
-def _named(name: str, field: str) -> list[Cause]:
-    if not name:
-        return [complaints.required(field)]
-    return complaints.all_invalid(field, name, names.dns_subdomain(name))
-
-
-def _mounts(mounts: Documents, container: Document, volumes: dict[str, Document], field: str) -> list[Cause]:
-    seen, found = set[str](), list[Cause]()
-    devices = container.get("volumeDevices") or ()
-    for index, mount in enumerate(mounts):
-        here, name, path = f"{field}[{index}]", mount.get("name") or "", mount.get("mountPath") or ""
-        if not name:
-            found.append(complaints.required(f"{here}.name"))
-        if name not in volumes:
-            found.append(complaints.not_found(f"{here}.name", name))
-        if not path:
-            found.append(complaints.required(f"{here}.mountPath"))
-        if path in seen:
-            found.append(complaints.invalid(f"{here}.mountPath", path, "must be unique"))
-        seen.add(path)
-        if any(device.get("name") == name for device in devices):
-            found.append(complaints.invalid(f"{here}.name", name, "must not already exist in volumeDevices"))
-        if len(mount) > 2:
-            found += _mount_details(mount, container, field, here)
-    return found
-
-
-def _mount_details(mount: Document, container: Document, field: str, here: str) -> list[Cause]:
-    found: list[Cause] = []
-    for part in ("subPath", "subPathExpr"):
-        if mount.get(part):
-            found += descending(mount[part], f"{field}.{part}")
-    if mount.get("subPath") and mount.get("subPathExpr"):
-        why = "subPathExpr and subPath are mutually exclusive"
-        found.append(complaints.invalid(f"{here}.subPathExpr", mount["subPathExpr"], why))
-    propagation = mount.get("mountPropagation")
-    if propagation is not None and propagation not in ("Bidirectional", "HostToContainer", "None"):
-        choices = ("Bidirectional", "HostToContainer", "None")
-        found.append(complaints.not_supported(f"{field}.mountPropagation", propagation, choices))
-    if propagation == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
-        why = "Bidirectional mount propagation is available only to privileged containers"
-        found.append(complaints.forbidden(f"{field}.mountPropagation", why))
-    return found
-
-
-def descending(path: str, field: str) -> list[Cause]:
-    """A path that stays inside the directory it starts from."""
-    found = [complaints.invalid(field, path, "must be a relative path")] if path.startswith("/") else []
-    return found + no_backsteps(path, field)
-
-
-def no_backsteps(path: str, field: str) -> list[Cause]:
-    return [complaints.invalid(field, path, "must not contain '..'")] if ".." in path.split("/") else []
-
-
-def _devices(devices: Documents, volumes: dict[str, Document], field: str) -> list[Cause]:
-    found: list[Cause] = []
-    for index, device in enumerate(devices):
-        here, name = f"{field}[{index}]", device.get("name") or ""
-        if not name:
-            found.append(complaints.required(f"{here}.name"))
-        volume = volumes.get(name)
-        if volume is None:
-            found.append(complaints.not_found(f"{here}.name", name))
-        elif "persistentVolumeClaim" not in volume and "ephemeral" not in volume:
-            why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-            found.append(complaints.invalid(f"{here}.name", name, why))
-        if not device.get("devicePath"):
-            found.append(complaints.required(f"{here}.devicePath"))
     return found

@@ -7,12 +7,16 @@ from allaboard.api.documents import Document, Documents
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import claim
-from allaboard.cluster.kinds.containers import VOLUME_FIELDS, descending, field_ref, label, no_backsteps, resource_ref
+from allaboard.cluster.kinds.containers import label
+from allaboard.cluster.kinds.environment import VOLUME_FIELDS, field_ref, resource_ref
+from allaboard.cluster.kinds.mounts import descending, no_backsteps
 
 FILE_MODE = 0o644
 MODE_RANGE = "must be a number between 0 and 0777 (octal), both inclusive"
 HAS_MODE = ("secret", "configMap", "downwardAPI", "projected")
 HOST_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
+# Upstream's own spelling of two fields, in this one complaint.
+MISSPELT = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}
 ONE_TYPE = "may not specify more than 1 volume type"
 # In the order in which the server looks for a second source.
 SOURCES = [
@@ -136,7 +140,7 @@ def _source(volume: Document, here: str) -> list[Cause]:
     if not given:
         return [complaints.required(here, "must specify a volume type")]
     given.sort(key=SOURCES.index)
-    found = [complaints.forbidden(f"{here}.{name}", ONE_TYPE) for name in given[1:]]
+    found = [complaints.forbidden(f"{here}.{MISSPELT.get(name, name)}", ONE_TYPE) for name in given[1:]]
     return _details(given[0], volume[given[0]], f"{here}.{given[0]}") + found
 
 
