@@ -10,12 +10,13 @@ from pathlib import Path
 
 import yaml
 
-from bench import api, hello, trainjobs
+from bench import api, fanout, hello, trainjobs
 from bench.rows import Row, print_rows
 
 HERE = Path(__file__).parent
 GROUPS: dict[str, Callable[[], Iterable[Row]]] = {
     "api": api.measure,
+    "fanout": fanout.measure,
     "trainjobs": trainjobs.measure,
     "hello": hello.measure,
 }

@@ -244,8 +244,10 @@ def measure_large_world() -> Iterator[Row]:
     cycle(state, DEFAULT, NOW)
     row = state.gangs["too-large"]
     session = Session(state, DEFAULT, NOW)
-    session.refuse(row, Stuck(row.leaves[0], state.klass[row.rows[0]], 9_000, 0))
-    yield Row("scheduling: 10,000 nodes, one explanation", milliseconds(lambda: session.reason(row), 5), "ms", 1)
+    session.refusals.add(row, Stuck(row.leaves[0], state.klass[row.rows[0]], 9_000, 0))
+    yield Row(
+        "scheduling: 10,000 nodes, one explanation", milliseconds(lambda: session.refusals.reason(row), 5), "ms", 1
+    )
     yield Row("scheduling: 10,000 nodes, memory", _megabytes(world), "MB", 400)
     rack = State.build(rack_world())
     rack.put_gang(rack_gang())

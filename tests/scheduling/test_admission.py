@@ -66,7 +66,8 @@ def test_pod_groups(document, want):
     assert fields(PodGroups().validate(Asked(kinds.POD_GROUP, document), Seen())) == want
 
 
-TREE = ((kinds.QUEUE, queue("parent", "")), (kinds.QUEUE, queue("leaf", "parent")))
+PARENT = queue("parent", "") | {"status": {"childQueues": ["leaf"]}}
+TREE = ((kinds.QUEUE, PARENT), (kinds.QUEUE, queue("leaf", "parent")))
 WARNED = {
     "a leaf that exists": (pod_group("g", 1, queue="leaf"), []),
     "a queue that does not": (

@@ -17,7 +17,7 @@ def naive_best(session, gangs, parent=-1):
     for row in queues.children.get(parent, ()):
         if queues.is_leaf(row):
             mine = [gang for gang in gangs if gang.queue == row]
-            top = min(mine, key=session.gang_key, default=None)
+            top = min(mine, key=session.panel.gang_key, default=None)
         else:
             top = naive_best(session, gangs, row)
         if top is None:
@@ -72,6 +72,6 @@ def test_the_replay_passes_over_those_who_only_wait(facts, data):
     every = [gang for gang in session.state.gangs.values() if gang.queue >= 0 and to_place(session.state, gang)]
     matter = set(data.draw(st.lists(st.sampled_from(every), unique_by=lambda gang: gang.name))) if every else set()
     order = JobOrder(session.rule, session.request)
-    order.fill((session.gang_key(gang), gang) for gang in set(waiting) | matter)
+    order.fill((session.panel.gang_key(gang), gang) for gang in set(waiting) | matter)
     want = [gang.name for gang in iter(order.pop, None) if gang in matter]
     assert [gang.name for gang in session.replay_order(matter)] == want

@@ -126,6 +126,14 @@ def test_a_heartbeat_is_no_news():
     assert not snapshot.moved
 
 
+def test_a_node_that_cannot_be_read_is_as_good_as_gone():
+    snapshot = heard((kinds.POD, pod("a", cpu="1")))
+    assert len(snapshot.state.nodes) == 1
+    snapshot.observe(kinds.NODE, node("n"), node("n", cpu="lots"))
+    snapshot.flush(NOW)
+    assert len(snapshot.state.nodes) == 0
+
+
 def test_what_was_decided_holds_until_the_watch_shows_it():
     waiting = pod("a", said=IN_GROUP)
     snapshot = heard((kinds.POD_GROUP, pod_group("pg-x", 1)), (kinds.POD, waiting))

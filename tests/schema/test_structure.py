@@ -311,7 +311,9 @@ json = st.recursive(
     ),
     max_leaves=8,
 )
-specs = st.dictionaries(st.sampled_from([*WIDGET["properties"]["spec"]["properties"], "zip", "ü"]), json, max_size=8)
+# Not `ratio`: upstream measures 0 and 0.0 by different factors.
+known = [name for name in WIDGET["properties"]["spec"]["properties"] if name != "ratio"]
+specs = st.dictionaries(st.sampled_from([*known, "zip", "ü"]), json, max_size=8)
 
 
 @given(specs)
@@ -342,3 +344,10 @@ def test_any_pod_is_decoded_or_malformed(document):
     admitted = pod.admit(document)
     if not admitted.malformed:
         assert pod.admit(admitted.document).document == admitted.document
+
+
+def test_a_document_is_judged_the_same_whether_it_was_just_admitted_or_not():
+    bad = widget.admit(of(size=10, tags=["a", "a"])).document
+    fresh = structure.compile(WIDGET)
+    assert said(bad) == sorted(f"{c.field}: {c.message}" for c in fresh.validate(bad))
+    assert fresh.validate({"spec": None})[0].message.startswith('Invalid value: "null"')

@@ -43,6 +43,7 @@ COMMANDS = {
     "doctor": "what this machine can do for pods, and the remedy for what it cannot",
     "snapshot": "save what the scheduler sees now",
     "replay": "decide a saved scheduling cycle again",
+    "control": "run our controllers against a real cluster",
     "serve": "run a plane in the foreground",
     "version": "which version this is",
 }

@@ -15,7 +15,7 @@ from allaboard.cli.session import Session
 
 MANAGER = "aboard"
 # How the server names a field it does not know: on an ordinary write, and on an apply.
-UNKNOWN = re.compile(r'unknown field "([^"]+)"|\.([\w.\[\]-]+): field not declared in schema')
+UNKNOWN = re.compile(r'unknown field "([^"]+)"|\.([\w.-]+(?:\[[^\]]*\][\w.-]*)*): field not declared in schema')
 
 
 @click.command("apply", help="Create or change what files describe (a file, a folder, or - for standard input).")

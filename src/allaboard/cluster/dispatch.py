@@ -101,8 +101,8 @@ class Dispatcher:
         shaper = self.shaper(call, place)
         ask = asked(call, options.read_write("UpdateOptions", call.query))
         document, twice = read_body(call, place)
-        item = await update(self.cluster, place, document, ask, twice)
-        return shaper.one(item)
+        item, new = await update(self.cluster, place, document, ask, twice)
+        return shaper.one(item, 201 if new else 200)
 
     async def _patch(self, call: Call, place: Place) -> Answer:
         shaper = self.shaper(call, place)

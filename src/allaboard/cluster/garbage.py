@@ -164,10 +164,11 @@ class Collector:
         """Every owner of a document, by whether it lives."""
         solid, waiting, gone, unknown = [], [], [], False
         for reference in owners_of(document):
-            owner = self._owner(reference, document["metadata"].get("namespace", ""))
+            namespace = document["metadata"].get("namespace", "")
+            owner = self._owner(reference, namespace)
             if owner is None:
                 gone.append(reference)
-                unknown = unknown or not _is_known(self.cluster.registry, reference)
+                unknown = unknown or not _may_be_judged(self.cluster.registry, reference, namespace)
             elif is_leaving(owner) and FOREGROUND in (owner["metadata"].get("finalizers") or ()):
                 waiting.append(reference)
             else:
@@ -190,5 +191,7 @@ def _blocks(dependent: Document, uid: str) -> bool:
     return any(owner.get("uid") == uid and owner.get("blockOwnerDeletion") for owner in owners_of(dependent))
 
 
-def _is_known(registry: Registry, reference: Document) -> bool:
-    return registry.named(reference.get("apiVersion", ""), reference.get("kind", "")) is not None
+def _may_be_judged(registry: Registry, reference: Document, namespace: str) -> bool:
+    """Whether we can tell that an owner is gone: its kind is known, and it could own what is in this namespace."""
+    rules = registry.named(reference.get("apiVersion", ""), reference.get("kind", ""))
+    return rules is not None and (bool(namespace) or not rules.kind.namespaced)

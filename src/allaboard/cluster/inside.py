@@ -72,7 +72,8 @@ class Inside:
 
     async def update(self, kind: Kind, document: Document, *, manager: str, subresource: str = "") -> Document:
         place = self._place(kind, key_of(document), subresource)
-        return self._told(await update(self.cluster, place, document, self._ask(manager)))
+        item, _ = await update(self.cluster, place, document, self._ask(manager))
+        return self._told(item)
 
     async def patch(
         self, kind: Kind, key: Key, body: object, *, type: str, manager: str, subresource: str = ""

@@ -25,8 +25,10 @@ TRIES = 8  # how often a write starts over because another came between
 Build = Callable[[Document], Document]
 
 
-async def update(cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Item:
-    """Replace a document (PUT)."""
+async def update(
+    cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()
+) -> tuple[Item, bool]:
+    """Replace a document (PUT); the second value says whether it is new, which some kinds allow."""
     rules = place.rules
     document = accept(rules, placed(place, check_kind(rules, document, ask)), ask, duplicates)
     if not name_of(document) and not rules.custom:
@@ -36,14 +38,14 @@ async def update(cluster: Cluster, place: Place, document: Document, ask: Ask, d
             f"the name of the object ({name_of(document)}) does not match the name on the URL ({place.key.name})"
         )
     if cluster.latest(place) is None and rules.create_on_update and not place.subresource:
-        return await create(cluster, place, document, ask)
+        return await create(cluster, place, document, ask), True
 
     def build(old: Document) -> Document:
         check_revision(place, document, old, required=not rules.unconditional_update)
         check_uid(place, document, old)
         return track(place, document, old, ask, cluster.world.now())
 
-    return await change(cluster, place, build, ask)
+    return await change(cluster, place, build, ask), False
 
 
 async def change(cluster: Cluster, place: Place, build: Build, ask: Ask) -> Item:

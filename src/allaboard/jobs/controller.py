@@ -165,6 +165,10 @@ class JobController:
 
     async def reconcile(self, key: Key) -> Plan:
         document = await self.reader.get(kinds.JOB, key)
+        known = self._uids.get(key, "")
+        if known and known != (uid_of(document) if document else ""):
+            self._forget(key)
+            return await self._bereaved(key.namespace, known)
         if document is None or not job.is_ours(document) or is_finished(document):
             self._forget(key)
             return NOTHING
@@ -176,6 +180,11 @@ class JobController:
         if claim := adoption.claim(document, owned, await self.reader.owned(kinds.POD, nobodys)):
             return claim
         return self._decide(document, members.read_all(owned))
+
+    async def _bereaved(self, namespace: str, uid: str) -> Plan:
+        """The Job is gone; its pods may have been looked at while it still seemed to be there."""
+        pods = await self.reader.owned(kinds.POD, {"metadata": {"namespace": namespace, "uid": uid}})
+        return tracking.release(pods)
 
     def _decide(self, document: Document, pods: list[members.Member]) -> Plan:
         if testimony := witness.testify(document, pods):  # alone: it changes the revision that the status needs

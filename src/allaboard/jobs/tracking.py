@@ -19,6 +19,12 @@ def suspects(pod: Document) -> Iterable[Key]:
     return (key_of(pod),) if is_leaving(pod) or controller_of(pod) is None else ()
 
 
+def release(pods: Iterable[Document]) -> Plan:
+    """Let all of these go."""
+    tracked = [member for member in map(read, pods) if member.tracked]
+    return Plan(patch=tuple(map(untrack, tracked))) if tracked else NOTHING
+
+
 def decide(pod: Document, job: Document | None) -> Plan:
     """Let a tracked pod go unless its Job still lives, or its owner is no Job at all."""
     owner = controller_of(pod)
@@ -26,5 +32,4 @@ def decide(pod: Document, job: Document | None) -> Plan:
         return NOTHING
     if job is not None and is_controlled_by(pod, job):
         return NOTHING
-    member = read(pod)
-    return Plan(patch=(untrack(member),)) if member.tracked else NOTHING
+    return release((pod,))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 
 from allaboard.api import crds, kinds
@@ -19,24 +18,17 @@ from allaboard.cluster.keeper import Keeper, keeping
 from allaboard.cluster.memory import Store
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.store import Journal
-from allaboard.jobs import admission as jobs_admission
-from allaboard.jobs import controller as jobs
-from allaboard.jobs.legacy import controller as legacy
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Controller, Loop
+from allaboard.kube.controller import Loop
 from allaboard.kube.informer import Informers
+from allaboard.main.controllers import ADMISSION, CONTROLLERS
 from allaboard.main.settings import Settings
-from allaboard.scheduling import admission as scheduling_admission
-from allaboard.scheduling import binder, defaults, grouper, loop, podgroups, policy, status
-from allaboard.training import admission as training_admission
+from allaboard.scheduling import defaults
 from allaboard.training import runtimes
-from allaboard.training.controller import TrainJobController
 from allaboard.training.extensions import framework_with
 from allaboard.training.facts import Settings as TrainingSettings
-from allaboard.training.leftovers import RuntimeController
-from allaboard.upkeep import accounts, claims, endpoints, ephemeral, firsts, namespaces, nodes, quota, rootca
+from allaboard.upkeep import claims, firsts
 
-POD_GROUPS = (kinds.POD_GROUP, kinds.POD_GROUP_COSCHEDULING, kinds.POD_GROUP_VOLCANO)
 # Ruling 22: whose pods the embedded scheduler takes.
 SCHEDULERS = frozenset({"default-scheduler", "kai-scheduler", "aboard"})
 
@@ -55,6 +47,8 @@ class Heart:
         self.informers = Informers(self.client, clock)
         made = [controller for name in settings.controllers for controller in CONTROLLERS[name](self)]
         self.loops = [Loop(controller, self.client, self.informers, clock) for controller in made]
+
+    schedulers = SCHEDULERS
 
     @property
     def training(self) -> TrainingSettings:
@@ -81,53 +75,6 @@ class Heart:
             await self.informers.synced()
             for each in self.loops:
                 group.create_task(each.run(), name=each.controller.name)
-
-
-def _tidied(heart: Heart) -> list[RuntimeController]:
-    """Runtimes written by older versions lose the finalizer nobody takes off any more."""
-    both = (kinds.TRAINING_RUNTIME, kinds.CLUSTER_TRAINING_RUNTIME)
-    return [RuntimeController(heart.informers, kind) for kind in both]
-
-
-# Every controller by the name people switch it with. On a cluster the same classes run over HTTP.
-CONTROLLERS: dict[str, Callable[[Heart], Iterable[Controller]]] = {
-    "trainjob": lambda h: [
-        TrainJobController(h.informers, h.clock, h.training, h.framework, live=h.client),
-        *_tidied(h),
-    ],
-    "jobset": lambda h: [jobs.JobSetController(h.informers, h.clock, h.gates)],
-    "job": lambda h: [jobs.JobController(h.informers, h.clock), jobs.TrackingController(h.informers)],
-    "placement": lambda h: [jobs.PlacementController(h.informers, h.clock)],
-    "ttl": lambda h: [jobs.JobTtlController(h.informers, h.clock)],
-    "cronjob": lambda h: [jobs.CronJobController(h.informers, h.clock)],
-    "podgarbage": lambda h: [jobs.PodGarbageController(h.informers, h.clock)],
-    "pytorchjob": lambda h: [legacy.PyTorchJobController(h.informers, h.clock)],
-    "mpijob": lambda h: [legacy.MpiJobController(h.informers, h.clock)],
-    "grouper": lambda h: [
-        grouper.Grouper(h.informers, h.clock, h.client, podgroups.Settings(SCHEDULERS), grouper.EMBEDDED_OWNERS)
-    ],
-    "scheduler": lambda h: [loop.Scheduler(h.informers, h.clock, SCHEDULERS, policy.DEFAULT)],
-    "podgroups": lambda h: [status.PodGroupStatus(h.informers, h.clock, POD_GROUPS)],
-    "queues": lambda h: [status.QueueStatus(h.informers, h.clock)],
-    "binder": lambda h: [binder.Binder(h.informers, h.clock)],
-    "namespaces": lambda h: [namespaces.Namespaces(h.informers, h.clock, h.client, h.served)],
-    "accounts": lambda h: [accounts.Accounts(h.informers, h.clock)],
-    "rootca": lambda h: [rootca.RootCa(h.informers, h.clock, h.authority)],
-    "claim-protection": lambda h: [claims.ClaimProtection(h.informers, h.clock)],
-    "claims": lambda h: [
-        claims.Claims(h.informers, h.clock, str(h.settings.home.path / "volumes")),
-        ephemeral.EphemeralVolumes(h.informers, h.clock),
-    ],
-    "quota": lambda h: [kind(h.informers, h.clock, h.client, h.served) for kind in (quota.Quotas, quota.QuotaUse)],
-    "endpoints": lambda h: [endpoints.Endpoints(h.informers, h.clock)],
-    "nodes": lambda h: [nodes.Nodes(h.informers, h.clock)],
-    "garbage": lambda h: [],  # works on the store itself: see `keeping`
-}
-ADMISSION: dict[str, Callable[[Heart], Iterable[object]]] = {
-    "trainjob": lambda h: training_admission.hooks(h.clock.now, h.framework),
-    "jobset": lambda h: jobs_admission.hooks(h.gates),
-    "scheduling": lambda h: scheduling_admission.hooks(podgroups.Settings(SCHEDULERS)),
-}
 
 
 async def bootstrap(client: Inside, keeper: Keeper, authority: str = "", *, storage: bool = True) -> None:

@@ -33,8 +33,9 @@ from allaboard.kube.certificates import Pair, issue, keep, kept, make_authority,
 from allaboard.kube.clock import Clock, SystemClock
 from allaboard.kube.kubeconfig import write_kubeconfig
 from allaboard.main.agent import NodeProcess
+from allaboard.main.controllers import ADMISSION, CONTROLLERS
 from allaboard.main.doors import Front, NodeCalls
-from allaboard.main.heart import ADMISSION, CONTROLLERS, Heart, bootstrap
+from allaboard.main.heart import Heart, bootstrap
 from allaboard.main.settings import BadSetting, Settings, chosen_names, is_loopback, read_gates
 from allaboard.main.tasks import end, first_of
 from allaboard.node.config import LOOPBACK, PODS

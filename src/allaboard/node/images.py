@@ -32,6 +32,24 @@ SSH = """Host *
     UserKnownHostsFile /dev/null
     LogLevel ERROR
 """
+# Intel MPI does not know itself by its longer name and would call itself by ssh, where nobody listens.
+HOME_OR_SSH = """#!/bin/sh
+options=
+while [ $# -gt 0 ]; do
+    case $1 in
+        -o|-p|-l|-i) options="$options $1 $2"; shift 2 ;;
+        -*) options="$options $1"; shift ;;
+        *) break ;;
+    esac
+done
+host=$1; shift
+case $host in
+    "$(hostname)"|"$(hostname)".*) exec sh -c "$*" ;;
+esac
+exec ssh $options "$host" "$@"
+"""
+INTEL_FILES = {"/usr/local/bin/home-or-ssh": HOME_OR_SSH}
+INTEL_ENV = {"I_MPI_HYDRA_BOOTSTRAP_EXEC": "/usr/local/bin/home-or-ssh", "I_MPI_FABRICS": "ofi", "FI_PROVIDER": "tcp"}
 MPI_FILES = {"/home/mpiuser/.sshd_config": SSHD, "/etc/ssh/ssh_config": SSH}
 MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 # torch 1.x on Python 3.11 and newer cannot read torchrun's own defaults for these two; "nobody" said for process 9 can.
@@ -91,7 +109,9 @@ def _mpi(name: str, images: tuple[str, ...], here: dict[str, frozenset[str]]) ->
     wheels = [python for python, family in homes.items() if family == name]
     plain = [python for python, family in homes.items() if not family and "mpi4py" in here[python]]
     python = next(iter([*wheels, *plain]), sys.executable)
-    return Profile(name, images, python, env=MPI_ENV, user=MPI_USER, files=MPI_FILES)
+    intel = name == "intelmpi"
+    env, files = MPI_ENV | (INTEL_ENV if intel else {}), MPI_FILES | (INTEL_FILES if intel else {})
+    return Profile(name, images, python, env=env, user=MPI_USER, files=files)
 
 
 def _family(folder: Path) -> str:

@@ -254,7 +254,7 @@ def _populate(spec: Document) -> None:
     for path, text in (spec.get("files") or {}).items():
         os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
         Path(path).write_text(text)
-        os.chmod(path, 0o644)
+        os.chmod(path, 0o755 if text.startswith("#!") else 0o644)
         if path.startswith(home + "/"):
             os.chown(path, uid, gid)
     if uid:

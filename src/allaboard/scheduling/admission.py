@@ -79,11 +79,11 @@ def _is_own_ancestor(name: str, parents: Mapping[str, str]) -> bool:
 
 def queue_name_warnings(where: str, name: str, view: View) -> Iterable[str]:
     """A queue that is named but runs nothing: it does not exist, or others stand below it."""
-    queues = {name_of(queue): queue for queue in view.list(QUEUE)}
-    below = sorted(other for other, queue in queues.items() if dig(queue, "spec", "parentQueue") == name)
-    if name not in queues:
-        yield f'{where}: queue "{name}" does not exist; the job waits until it does{nearest(name, queues)}'
-    elif below:
+    found = view.get(QUEUE, Key("", name))
+    if found is None:
+        near = nearest(name, [name_of(queue) for queue in view.list(QUEUE)])
+        yield f'{where}: queue "{name}" does not exist; the job waits until it does{near}'
+    elif below := dig(found, "status", "childQueues", default=[]):
         yield f'{where}: "{name}" is not a leaf queue and runs no jobs; choose one of: {", ".join(below)}'
 
 

@@ -11,10 +11,11 @@ import numpy as np
 from allaboard.scheduling.classes import PODS, Column, PodClass
 from allaboard.scheduling.explain import Stuck, obstacle
 from allaboard.scheduling.gangs import GangRow, GroupRow, Member, Members
+from allaboard.scheduling.panel import NodeSet
 from allaboard.scheduling.placement import Board, Fill, fill, fits_free, fits_idle
 from allaboard.scheduling.reasons import Reason
 from allaboard.scheduling.selection import Chosen, only_class, ordered
-from allaboard.scheduling.session import NodeSet, Session
+from allaboard.scheduling.session import Session
 from allaboard.scheduling.statement import Statement
 
 
@@ -45,7 +46,7 @@ class Boarding:
         chosen = self._of(member)
         if not chosen:
             return True
-        candidates, score = self.session.node_sets(member, chosen, nodes)
+        candidates, score = self.session.panel.node_sets(member, chosen, nodes)
         if score is not None:
             self.scores[member] = score
         for candidate in candidates:
@@ -83,16 +84,16 @@ class Boarding:
     def _run(self, leaf: Members, klass: PodClass, rows: list[int], nodes: NodeSet) -> int:
         """How many of the rows found a place: all in one step where arithmetic allows, else one by one."""
         ghosts = self.session.state.ghosts
-        if not self.session.packs(klass) or (ghosts and any(row in ghosts for row in rows)):
+        if not self.session.panel.packs(klass) or (ghosts and any(row in ghosts for row in rows)):
             for done, row in enumerate(rows):
                 if not self._one(leaf, klass, row, nodes):
                     return done
             return len(rows)
-        ladder = self.session.ladder(klass) if nodes is None and not (self.promises_only or self.scores) else None
+        ladder = self.session.panel.ladder(klass) if nodes is None and not (self.promises_only or self.scores) else None
         if ladder is not None and (taken := ladder.take(len(rows))) is not None:
             self.statement.allocate(rows, taken)
             return len(rows)
-        board = Board(self.session.state.nodes, klass, nodes, self.session.fits(klass), self._score(leaf, klass))
+        board = Board(self.session.state.nodes, klass, nodes, self.session.panel.fits(klass), self._score(leaf, klass))
         found = fill(board, len(rows), pipeline_only=self.promises_only)
         if found is None:
             return 0
@@ -114,7 +115,7 @@ class Boarding:
 
     def _score(self, leaf: Members, klass: PodClass) -> Column | None:
         """Standing scores of the class, with the preferences of the nearest member that has any."""
-        score = self.session.score(klass)
+        score = self.session.panel.score(klass)
         member: Member | None = leaf
         while member is not None and member not in self.scores:
             member = member.parent
@@ -128,11 +129,11 @@ class Boarding:
         session, columns = self.session, self.session.state.nodes
         among = np.arange(len(columns)) if nodes is None else nodes
         mask = fits_free(columns, klass)
-        standing = session.fits_task(klass, row)
+        standing = session.panel.fits_task(klass, row)
         if standing is not None:
             mask &= standing
         idle = fits_idle(columns, klass)
-        score = session.rank(klass, among) + np.where(idle[among], session.idle_bonus(), 0.0)
+        score = session.panel.rank(klass, among) + np.where(idle[among], session.panel.idle_bonus(), 0.0)
         if (standing_score := self._score(leaf, klass)) is not None:
             score = score + standing_score[among]
         order = among[np.lexsort((among, -score))]
@@ -151,14 +152,14 @@ class Boarding:
         session, nodes = self.session, self.session.state.nodes
         memory = int(nodes.gpu_memory[node])
         amounts = (klass.quota[0], klass.quota[1], klass.portion_on(memory))
-        if session.predicates and session.objection(self.gang, amounts) is not None:
+        if session.panel.checks_nodes and session.panel.objection(self.gang, amounts) is not None:
             return False
         gpus, need = nodes.shared_on(node), klass.memory_on(memory)
-        if session.predicates and not self._has_slots(klass, node, need):
+        if session.panel.checks_nodes and not self._has_slots(klass, node, need):
             return False
-        fitting = [(session.score_gpu(gpus.used[group] / memory), group) for group in gpus.fitting(need, memory)]
+        fitting = [(session.panel.score_gpu(gpus.used[group] / memory), group) for group in gpus.fitting(need, memory)]
         fresh = int(nodes.idle[2, node]) + int(nodes.releasing[2, node])
-        devices = fitting + [(session.score_gpu(None), "")] * max(0, fresh)
+        devices = fitting + [(session.panel.score_gpu(None), "")] * max(0, fresh)
         picked = sorted(devices, key=lambda device: -device[0])[: klass.devices]
         if len(picked) < klass.devices:
             return False
@@ -182,15 +183,15 @@ class Boarding:
 
 def board(session: Session, statement: Statement, gang: GangRow, chosen: Chosen) -> Reason | Stuck | None:
     """Place the chosen tasks of a gang on idle or releasing room; why not, when that is not possible."""
-    if reason := session.objection(gang, session.amounts(chosen)) or _defect(session, gang, chosen):
+    if reason := session.panel.objection(gang, session.amounts(chosen)) or _defect(session, gang, chosen):
         return reason
     simple, nodes = only_class(session.state, gang, chosen), session.open_nodes(gang)
-    if simple and session.is_full(*simple):
+    if simple and session.refusals.is_full(*simple):
         return Stuck(next(iter(chosen)), *simple, 0)
     attempt = Boarding(session, statement, gang, chosen)
     if not attempt.run(nodes):
         if simple and nodes is None:
-            session.mark_full(*simple)
+            session.refusals.mark_full(*simple)
         return attempt.stuck or _unplaced(session, chosen)
     if gang.must_pipeline():
         statement.to_pipelined(gang)

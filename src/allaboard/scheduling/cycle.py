@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from allaboard.scheduling.actions import ACTIONS
 from allaboard.scheduling.decisions import Bind, Decisions, Eviction, Promise
-from allaboard.scheduling.explain import not_asked, reserved
+from allaboard.scheduling.explain import holders, not_asked, reserved
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.policy import Policy
@@ -122,7 +122,7 @@ def _reasons(session: Session, promises: list[Promise]) -> dict[str, Reason]:
         reason: Reason | None = None
         if name in places:
             reason = reserved(gang, places[name])
-        elif (refused := session.reason(gang)) is not None:
+        elif (refused := session.refusals.reason(gang)) is not None:
             reason = _fair_words(session, gang, refused)
         elif name in session.skipped:
             reason = state.refused[name][1]
@@ -137,7 +137,7 @@ def _fair_words(session: Session, gang: GangRow, reason: Reason) -> Reason:
     """A gang that waits for room others hold: say whether its queue has its share, and who holds most."""
     if reason.code not in ("InsufficientResource", "Fragmented") or reason.verdict != WAITING:
         return reason
-    reason = replace(reason, held_by=session.holders()[:HOLDERS], estimate=_estimate(session, gang))
+    reason = replace(reason, held_by=holders(session.state, HOLDERS), estimate=_estimate(session, gang))
     queues, row, wanted = session.state.queues, gang.queue, reason.needs.get("gpu", 0.0)
     held, fair, quota = queues.allocated[row][2], queues.fair[row][2], queues.quota[row][2]
     if not wanted or held + wanted <= fair or reason.code == "Fragmented":

@@ -227,8 +227,14 @@ def reserved(gang: GangRow, nodes: Sequence[str]) -> Reason:
     return Reason("Reserved", words, queue=gang.fact.queue, tasks_wanted=len(nodes), tasks_fitting=len(nodes))
 
 
-def holders(state: State) -> tuple[Holder, ...]:
-    """Gangs by the GPUs they hold, most first."""
+def holders(state: State, count: int) -> tuple[Holder, ...]:
+    """The gangs that hold most GPUs; looked up once for each version of the state."""
+    if state.most is None or state.most[0] != state.version:
+        state.most = (state.version, _holders(state))
+    return state.most[1][:count]
+
+
+def _holders(state: State) -> tuple[Holder, ...]:
     held = []
     for gang in state.gangs.values():
         gpus = sum(

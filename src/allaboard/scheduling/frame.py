@@ -47,7 +47,11 @@ class Frame:
             if known.pop(name, None) is not None:
                 self._moved[kind].add(name)
             return
-        fact = READ[kind](new)
+        try:
+            fact = READ[kind](new)
+        except (KeyError, TypeError, ValueError):  # one that cannot be read is as good as gone; the others go on
+            self.hear(kind, new, None)
+            return
         if known.get(name) != fact:
             known[name] = fact
             self._moved[kind].add(name)

@@ -81,11 +81,17 @@ class Policy:
     reserve_after: float | None = None
     """Seconds a gang waits before nodes are kept for it; None never reserves."""
 
+    def names(self) -> tuple[str, ...]:
+        return tuple(plugin.name for plugin in self.plugins)
+
+    def task_rule(self) -> tuple[str, ...]:
+        """The plugins that order tasks, in their order."""
+        return tuple(plugin.name for plugin in self.plugins if hasattr(plugin, "task_key"))
+
     def packing(self) -> dict[bool, bool]:
         """For work with GPUs (False) and without (True): whether it is packed, so that equal tasks go by arithmetic."""
-        names = {plugin.name for plugin in self.plugins}
         placement = next((plugin for plugin in self.plugins if isinstance(plugin, NodePlacement)), None)
-        if "nodeavailability" not in names or placement is None:
+        if "nodeavailability" not in self.names() or placement is None:
             return {True: False, False: False}
         return {True: placement.cpu == "binpack", False: placement.gpu == "binpack"}
 

@@ -223,14 +223,14 @@ class Hope:
     def _base(self, klass: PodClass) -> tuple[Column, float]:
         """Slots per feasible node with the recorded victims gone, and their sum."""
         nodes = self.state.nodes
-        slots = copies(Board(nodes, klass, None, self.probe.session.fits(klass), None), idle=False)
+        slots = copies(Board(nodes, klass, None, self.probe.session.panel.fits(klass), None), idle=False)
         for node, room in self.freed.items():
             slots[node] = self._at(klass, node, room)
         slots[~self.probe.feasible] = 0.0
         return slots, float(slots.sum())
 
     def _at(self, klass: PodClass, node: int, freed: Column) -> float:
-        allowed = self.probe.session.fits(klass)
+        allowed = self.probe.session.panel.fits(klass)
         if allowed is not None and not allowed[node]:
             return 0.0
         idle, releasing, wants = self.state.nodes.idle, self.state.nodes.releasing, klass.wants

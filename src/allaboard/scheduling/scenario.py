@@ -18,9 +18,10 @@ from allaboard.scheduling.boarding import Boarding
 from allaboard.scheduling.classes import GPU, Mask, PodClass
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
+from allaboard.scheduling.panel import NodeSet
 from allaboard.scheduling.probe import EPSILON, Probe, Recorded
 from allaboard.scheduling.selection import Chosen, first, only_class, to_place
-from allaboard.scheduling.session import NodeSet, Session
+from allaboard.scheduling.session import Session
 from allaboard.scheduling.statement import Statement
 from allaboard.scheduling.victims import GroupOut, VictimOrder
 
@@ -191,7 +192,7 @@ class Solver:
             full[simple[0]] = min(simple[1], full.get(simple[0], simple[1]))
 
     def _seat(self, statement: Statement, gang: GangRow, chosen: Chosen, nodes: NodeSet) -> bool:
-        if self.session.objection(gang, self.session.amounts(chosen)) is not None:
+        if self.session.panel.objection(gang, self.session.amounts(chosen)) is not None:
             return False
         return Boarding(self.session, statement, gang, chosen, promises_only=True).run(nodes)
 

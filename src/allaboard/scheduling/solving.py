@@ -37,9 +37,9 @@ def solve_each(session: Session, gangs: Iterable[GangRow], offer: Callable[[Gang
             touched = statement.touched()
             statement.commit()
             session.settled(touched)
-            session.refusals.pop(gang.name, None)
+            session.refusals.take_back(gang)
         elif solver.gave_up:
-            session.give_up(gang)
+            session.refusals.give_up(gang, session.trials)
 
 
 def solver_for(session: Session, gang: GangRow, offer: Offer) -> Solver:
@@ -55,9 +55,9 @@ def _victims(session: Session, gang: GangRow, offer: Offer) -> Callable[[], Vict
     def willing(victim: GangRow) -> bool:
         if not offer.willing(victim) or not (exact or _is_settled(victim)):
             return False
-        return session.protected_until(victim, gang) <= session.now or _is_elastic(victim)
+        return not session.is_protected(victim, gang) or _is_elastic(victim)
 
-    order = partial(VictimOrder, session.standing(), session.rule, offer.leaves, willing, session.gang_key)
+    order = partial(VictimOrder, session.standing(), session.rule, offer.leaves, willing, session.panel.gang_key)
     return lambda: order(limit=offer.limit)
 
 
@@ -76,7 +76,7 @@ def _rule(session: Session, gang: GangRow, offer: Offer) -> Rule:
     def fair(scenario: Scenario) -> bool:
         members = session.state.members
         for victim in {members[row].gang for row in scenario.victims}:
-            if session.protected_until(victim, gang) > session.now and victim.elasticity() == 0:
+            if session.is_protected(victim, gang) and victim.elasticity() == 0:
                 return False
         return offer.rule(scenario)
 

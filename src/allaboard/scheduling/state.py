@@ -8,7 +8,7 @@ only `statement.py` does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,8 +18,9 @@ from allaboard.scheduling.decisions import Decisions
 from allaboard.scheduling.facts import Claim, Demand, Gang, Node, Queue, Status, Task, Topology, World
 from allaboard.scheduling.gangs import IS_ALLOCATED, IS_USED, GangRow, Members
 from allaboard.scheduling.nodes import Nodes, resources_of
+from allaboard.scheduling.plugins.ordering import DEFAULT_TASK_RULE, default_order
 from allaboard.scheduling.queues import Amounts, Holdings, Queues
-from allaboard.scheduling.reasons import Reason
+from allaboard.scheduling.reasons import Holder, Reason
 from allaboard.scheduling.usage import Ledger
 
 NOWHERE = -1
@@ -60,6 +61,9 @@ class State:
         self.refused: dict[str, tuple[int, Reason]] = {}
         self.last: tuple[object, Decisions] | None = None
         self.ledger = Ledger()
+        self.most: tuple[int, tuple[Holder, ...]] | None = None
+        self.task_rule = DEFAULT_TASK_RULE
+        self.order_of: Callable[[Task], tuple[object, ...]] = default_order
         self.standing: object | None = None
         self._totals: list[float] | None = None
 
@@ -188,7 +192,7 @@ class State:
         groups = not self.klass[row].shared or self.groups[row] == task.gpu_groups
         return (
             groups
-            and order_of(known) == order_of(task)
+            and self.order_of(known) == self.order_of(task)
             and (known.pod_set == task.pod_set and self.class_of(task.demand) is self.klass[row])
         )
 
@@ -219,10 +223,19 @@ class State:
                 gangs.pop(gang.name, None)
 
     def task_key(self, row: int) -> tuple[object, ...]:
-        """Order inside a pod set: leaders of Kubeflow and Ray jobs, then the task-priority label, then age and name."""
+        """Order inside a pod set."""
         task = self.task[row]
         assert task is not None
-        return order_of(task)
+        return self.order_of(task)
+
+    def order_tasks(self, rule: tuple[str, ...], key: Callable[[Task], tuple[object, ...]]) -> None:
+        """Pod sets in the order a policy wants; sorted again only when another policy wants another one."""
+        if rule == self.task_rule:
+            return
+        self.task_rule, self.order_of = rule, key
+        for gang in self.gangs.values():
+            for leaf in gang.leaves:
+                leaf.rows.sort(key=self.task_key)
 
     def _insert(self, gang: GangRow, task: Task) -> int:
         leaf = gang.leaf(task.pod_set)
@@ -496,15 +509,6 @@ class State:
             if usable[self.nodes.index[task.node]]:
                 sums -= self.class_of(task.demand).wants[: GPU + 1]
         return [float(total) for total in sums]
-
-
-def order_of(task: Task) -> tuple[object, ...]:
-    """Task order as a key; the name ends it."""
-    labels = task.labels
-    leads = labels.get("training.kubeflow.org/job-role") in ("master", "launcher")
-    heads = labels.get("ray.io/node-type") == "head"
-    order = (1, 0) if task.order is None else (0, -task.order)
-    return not leads, not heads, order, task.created, task.name
 
 
 def _with(queues: Sequence[Queue], queue: Queue) -> tuple[Queue, ...]:

@@ -72,8 +72,8 @@ def _answer(state: State, policy: Policy, gang: GangRow, now: float) -> Answer:
             if statement_or_none is not None:
                 with statement_or_none as statement:
                     return _by_force(state, gang, action, statement)
-    session.refuse(gang, refusal)
-    return Answer(reason=session.reason(gang))
+    session.refusals.add(gang, refusal)
+    return Answer(reason=session.refusals.reason(gang))
 
 
 def _places(state: State, gang: GangRow) -> tuple[tuple[str, str], ...]:

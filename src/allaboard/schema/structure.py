@@ -95,7 +95,7 @@ class Structure:
     def _findings_of(self, document: Document) -> list[Finding]:
         """Every finding of a document; fields that were just admitted are not walked again."""
         known = self._walked_last
-        fresh = {name: item for name, item in document.items() if known.get(name, (None,))[0] is not item}
+        fresh = {name: item for name, item in document.items() if name not in known or known[name][0] is not item}
         findings = [
             finding
             for finding in _walked(self.root, fresh).findings

@@ -318,13 +318,18 @@ def _go_zero(node: Node) -> Any:
     return {"string": "", "boolean": False, "integer": 0, "number": 0, "int-or-string": "0"}.get(node.type)
 
 
+def _is_left_out(schema: dict[str, Any]) -> bool:
+    """An empty default is never printed where Go leaves out what is empty."""
+    return bool(schema.get("x-omit-empty")) and not schema.get("default")
+
+
 def _defaults_of(node: Node) -> dict[str, Any]:
     """What absent fields become; a default that is an object has its own defaults filled in."""
     declared = node.schema.get("properties") or {}
     found = {
         name: schema["default"]
         for name, schema in declared.items()
-        if schema.get("default") is not None or _prints_null(node, name)
+        if (schema.get("default") is not None or _prints_null(node, name)) and not _is_left_out(schema)
     }
     return {
         name: walk_of(node.fields[name])(value, None, Run()) if isinstance(value, dict | list) else value

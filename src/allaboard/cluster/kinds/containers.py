@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from allaboard.api import names
@@ -10,11 +11,26 @@ from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import environment, mounts, probes, resources, security
 
+_PART = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
+_DOMAIN = r"(?:(?:[A-Za-z0-9]|[A-Za-z0-9][A-Za-z0-9.-]*[A-Za-z0-9])(?::\d+)?/)?"
+REFERENCE = re.compile(rf"{_DOMAIN}{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?")
 DEFAULTS = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 PROTOCOLS = ("SCTP", "TCP", "UDP")
 RESTART_POLICIES = ("Always", "Never", "OnFailure")
+NOT_EPHEMERAL = "cannot be set for an Ephemeral Container"
+GROWN_UP = (
+    "ports",
+    "resources",
+    "resizePolicy",
+    "restartPolicy",
+    "restartPolicyRules",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+)
 SIDECAR_ONLY = "may not be set for init containers without restartPolicy=Always"
 # Defaults
 
@@ -39,8 +55,10 @@ def default(container: Document) -> Document:
 
 @lru_cache(maxsize=1024)
 def pull_policy(image: str) -> str:
-    """Images that can change under their name are pulled every time."""
+    """Images that can change under their name are pulled every time; a name that is none is not pulled at all."""
     name, _, digest = image.partition("@")
+    if not REFERENCE.fullmatch(name):
+        return "IfNotPresent"
     tag = name.rpartition("/")[2].partition(":")[2]
     latest = tag == "latest" or (not tag and not digest and bool(image))
     return "Always" if latest else "IfNotPresent"
@@ -62,30 +80,48 @@ def regular(spec: Document, volumes: dict[str, Document], field: str) -> list[Ca
     listed = spec.get("containers") or []
     if not listed:
         return [complaints.required(field)]
-    grace, seen, found = spec.get("terminationGracePeriodSeconds") or 0, set[str](), list[Cause]()
+    seen, found = set[str](), list[Cause]()
     for index, container in enumerate(listed):
         here = f"{field}[{index}]"
-        found += shared(container, volumes, here)
+        found += shared(container, spec, volumes, here)
         found += _fresh_name(container, seen, here)
-        found += probes.container(container, here, grace)
+        found += probes.container(container, spec, here)
         found += _restart(container, here)
     return found + host_ports(listed, field)
 
 
 def initial(spec: Document, volumes: dict[str, Document], field: str) -> list[Cause]:
-    grace, found = spec.get("terminationGracePeriodSeconds") or 0, list[Cause]()
+    found: list[Cause] = []
     seen = {container.get("name") or "" for container in spec.get("containers") or ()}
     for index, container in enumerate(spec.get("initContainers") or ()):
         here = f"{field}[{index}]"
-        found += shared(container, volumes, here)
+        found += shared(container, spec, volumes, here)
         found += _restart(container, here)
         found += _fresh_name(container, seen, here)
         found += host_ports([container], field)
         if container.get("restartPolicy") == "Always":
-            found += probes.container(container, here, grace)
+            found += probes.container(container, spec, here)
         else:
             given = [part for part in ("lifecycle", *probes.PROBES) if container.get(part) is not None]
             found += [complaints.forbidden(f"{here}.{part}", SIDECAR_ONLY) for part in given]
+    return found
+
+
+def ephemeral(spec: Document, volumes: dict[str, Document], field: str) -> list[Cause]:
+    """Containers for a closer look, put into a pod that runs."""
+    parts = [container for part in ("containers", "initContainers") for container in spec.get(part) or ()]
+    others, found = {container.get("name") or "" for container in parts}, list[Cause]()
+    seen = set(others)
+    for index, container in enumerate(spec.get("ephemeralContainers") or ()):
+        here, target = f"{field}[{index}]", container.get("targetContainerName")
+        found += shared(container, spec, volumes, here)
+        found += _fresh_name(container, seen, here)
+        if target and target not in others:
+            found.append(complaints.not_found(f"{here}.targetContainerName", target))
+        found += [complaints.forbidden(f"{here}.{key}", NOT_EPHEMERAL) for key in GROWN_UP if container.get(key)]
+        for place, mount in enumerate(container.get("volumeMounts") or ()):
+            given = [key for key in ("subPath", "subPathExpr") if mount.get(key)]
+            found += [complaints.forbidden(f"{here}.volumeMounts[{place}].{key}", NOT_EPHEMERAL) for key in given]
     return found
 
 
@@ -98,7 +134,7 @@ def _fresh_name(container: Document, seen: set[str], here: str) -> list[Cause]:
     return []
 
 
-def shared(container: Document, volumes: dict[str, Document], here: str) -> list[Cause]:
+def shared(container: Document, spec: Document, volumes: dict[str, Document], here: str) -> list[Cause]:
     """The rules every container keeps, whatever its place in the pod."""
     found: list[Cause] = []
     name = container.get("name") or ""
@@ -122,6 +158,9 @@ def shared(container: Document, volumes: dict[str, Document], here: str) -> list
         found += mounts.device_causes(devices, volumes, f"{here}.volumeDevices")
     if asked := container.get("resources"):
         found += resources.requirements(asked, f"{here}.resources")
+        found += resources.claims(asked.get("claims") or [], spec, f"{here}.resources.claims")
+    if policies := container.get("resizePolicy"):
+        found += _resizing(policies, spec.get("restartPolicy"), f"{here}.resizePolicy")
     if context := container.get("securityContext"):
         found += security.container(context, f"{here}.securityContext")
     return found
@@ -142,13 +181,56 @@ def one_of(document: Document, key: str, choices: tuple[str, ...], here: str) ->
 
 
 def _restart(container: Document, here: str) -> list[Cause]:
-    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or []
+    found: list[Cause] = []
     if policy is None:
+        if not rules:
+            return []
         why = "must specify restartPolicy when restart rules are used"
-        return [complaints.required(f"{here}.restartPolicy", why)] if rules else []
-    if policy not in RESTART_POLICIES:
-        return [complaints.not_supported(f"{here}.restartPolicy", policy, RESTART_POLICIES)]
-    return []
+        found.append(complaints.required(f"{here}.restartPolicy", why))
+        if ".initContainers[" in here:
+            return found
+    elif policy not in RESTART_POLICIES:
+        found.append(complaints.not_supported(f"{here}.restartPolicy", policy, RESTART_POLICIES))
+    elif policy == "Always" and rules and ".initContainers[" in here:
+        why = "restartPolicyRules are not allowed for init containers with restart policy Always"
+        return [complaints.forbidden(f"{here}.restartPolicyRules", why)]
+    for index, rule in enumerate(rules):
+        found += _restart_rule(rule, f"{here}.restartPolicyRules[{index}]")
+    return found
+
+
+def _restart_rule(rule: Document, here: str) -> list[Cause]:
+    found: list[Cause] = []
+    if rule.get("action") != "Restart":
+        found.append(complaints.not_supported(f"{here}.action", rule.get("action") or "", ("Restart",)))
+    codes = rule.get("exitCodes")
+    if codes is None:
+        return [*found, complaints.required(f"{here}.exitCodes", "must be specified")]
+    if codes.get("operator") not in ("In", "NotIn"):
+        found.append(
+            complaints.not_supported(f"{here}.exitCodes.operator", codes.get("operator") or "", ("In", "NotIn"))
+        )
+    return found
+
+
+def _resizing(policies: Documents, restart: str | None, field: str) -> list[Cause]:
+    """What a change of resources means for a running container."""
+    seen, found = set[str](), list[Cause]()
+    for index, policy in enumerate(policies):
+        name, wanted = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
+        if name in seen:
+            found.append(complaints.duplicate(f"{field}[{index}]", name))
+        seen.add(name)
+        for value, choices in ((name, ("cpu", "memory")), (wanted, ("NotRequired", "RestartContainer"))):
+            if not value:
+                found.append(complaints.required(field))
+            elif value not in choices:
+                found.append(complaints.not_supported(field, value, choices))
+        if restart == "Never" and wanted != "NotRequired":
+            why = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            found.append(complaints.invalid(field, wanted, why))
+    return found
 
 
 def _ports(ports: Documents, field: str) -> list[Cause]:

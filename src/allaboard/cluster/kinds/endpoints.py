@@ -11,7 +11,8 @@ from allaboard.api.documents import Document, Documents
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import probes, shown
-from allaboard.cluster.kinds.service import NOT_AN_ADDRESS, is_address
+from allaboard.cluster.kinds.podspec import NOT_AN_ADDRESS
+from allaboard.cluster.kinds.service import is_address
 from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.rules import Rules, built_in
 

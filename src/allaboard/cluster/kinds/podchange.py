@@ -194,7 +194,8 @@ def _conditions(listed: Documents) -> list[Cause]:
 def ephemeral_causes(new: Document, old: Document) -> list[Cause]:
     after, before = new["spec"].get("ephemeralContainers") or [], old["spec"].get("ephemeralContainers") or []
     field = "spec.ephemeralContainers"
-    found = _ephemeral(new["spec"], after, field)
+    mountable, _ = volumes.causes(new["spec"].get("volumes") or [], "spec.volumes")
+    found = containers.ephemeral(new["spec"], mountable, field)
     known = {container.get("name"): container for container in after}
     for container in before:
         name = container.get("name")
@@ -204,36 +205,6 @@ def ephemeral_causes(new: Document, old: Document) -> list[Cause]:
         elif known[name] != container:
             why = f"existing ephemeral containers {complaints.quoted(str(name))} may not be changed\n"
             found.append(complaints.forbidden(field, why))
-    return found
-
-
-EPHEMERAL_FORBIDDEN = (
-    "ports",
-    "livenessProbe",
-    "readinessProbe",
-    "startupProbe",
-    "lifecycle",
-    "resources",
-    "resizePolicy",
-)
-
-
-def _ephemeral(spec: Document, listed: Documents, field: str) -> list[Cause]:
-    mountable, _ = volumes.causes(spec.get("volumes") or [], "spec.volumes")
-    others = {c.get("name") for part in ("containers", "initContainers") for c in spec.get(part) or ()}
-    targets, found = {c.get("name") for c in spec.get("containers") or ()}, list[Cause]()
-    for index, container in enumerate(listed):
-        here, name = f"{field}[{index}]", container.get("name") or ""
-        found += containers.shared(container, mountable, here)
-        if name in others:
-            found.append(complaints.duplicate(f"{here}.name", name))
-        others.add(name)
-        target = container.get("targetContainerName")
-        if target and target not in targets:
-            found.append(complaints.not_found(f"{here}.targetContainerName", target))
-        for part in EPHEMERAL_FORBIDDEN:
-            if container.get(part):
-                found.append(complaints.forbidden(f"{here}.{part}", "cannot be set for an Ephemeral Container"))
     return found
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
+
 from allaboard.api import names
 from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
-from allaboard.cluster.kinds import containers, placement, security, volumes
+from allaboard.cluster.kinds import containers, placement, resources, security, volumes
 from allaboard.cluster.metadata import annotation_causes, label_causes, label_key
 
 DEFAULTS = {
@@ -17,6 +20,13 @@ DEFAULTS = {
 }
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+NOT_AN_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_LOOSE_LABEL = "[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?"
+LOOSE = rf"{_LOOSE_LABEL}(\.{_LOOSE_LABEL})*"
+LOOSE_WORDS = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must "
+    "start and end with an alphanumeric character"
+)
 PREEMPTION = ("PreemptLowerPriority", "Never")
 
 
@@ -64,6 +74,9 @@ def causes(spec: Document, field: str) -> list[Cause]:
     mountable, found = volumes.causes(spec.get("volumes") or [], f"{field}.volumes")
     found += containers.regular(spec, mountable, f"{field}.containers")
     found += containers.initial(spec, mountable, f"{field}.initContainers")
+    if spec.get("ephemeralContainers"):
+        found += containers.ephemeral(spec, mountable, f"{field}.ephemeralContainers")
+    found += _claims(spec, f"{field}.resourceClaims")
     found += _host_network(spec, field)
     found += containers.one_of(spec, "restartPolicy", RESTART_POLICIES, field)
     found += containers.one_of(spec, "dnsPolicy", DNS_POLICIES, field)
@@ -107,10 +120,63 @@ def _dns_config(spec: Document, field: str) -> list[Cause]:
     servers = config.get("nameservers") or []
     if len(servers) > 3:
         found.append(complaints.invalid(f"{field}.nameservers", servers, "must not have more than 3 nameservers"))
+    for index, server in enumerate(servers):
+        found += address(server, f"{field}.nameservers[{index}]")
+    for index, search in enumerate(config.get("searches") or ()):
+        if search != ".":
+            text = search.removesuffix(".")
+            found += complaints.all_invalid(f"{field}.searches[{index}]", text, loose_subdomain(text))
     for index, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             found.append(complaints.required(f"{field}.options[{index}]", "must not be empty"))
     return found
+
+
+def address(text: str, field: str) -> list[Cause]:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return [complaints.invalid(field, text, NOT_AN_ADDRESS)]
+    return []
+
+
+def loose_subdomain(text: str) -> list[str]:
+    """A domain to search, whose labels may begin with an underscore."""
+    found = ["must be no more than 253 characters"] if len(text) > 253 else []
+    if not re.fullmatch(LOOSE, text):
+        found.append(f"{LOOSE_WORDS} (e.g. 'example.com', regex used for validation is '{LOOSE}')")
+    return found
+
+
+def _claims(spec: Document, field: str) -> list[Cause]:
+    seen, found = set[str](), list[Cause]()
+    for index, claim in enumerate(spec.get("resourceClaims") or ()):
+        here, name = f"{field}[{index}]", claim.get("name") or ""
+        if not name:
+            found.append(complaints.required(f"{here}.name"))
+        elif name in seen:
+            found.append(complaints.duplicate(f"{here}.name", name))
+        else:
+            found += complaints.all_invalid(f"{here}.name", name, containers.label(name))
+        seen.add(name)
+        for key in ("resourceClaimName", "resourceClaimTemplateName"):
+            if claim.get(key) is not None:
+                found += complaints.all_invalid(f"{here}.{key}", claim[key], names.dns_subdomain(claim[key]))
+        found += _one_claim(claim, here)
+    return found
+
+
+def _one_claim(claim: Document, here: str) -> list[Cause]:
+    keys = ("resourceClaimName", "resourceClaimTemplateName")
+    given = [key for key in keys if claim.get(key) is not None]
+    if len(given) == 1:
+        return []
+    why = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+    if given:
+        why = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+    # Upstream prints the Go struct.
+    go = {"Name": claim.get("name", ""), **{key[0].upper() + key[1:]: claim.get(key) for key in keys}}
+    return [complaints.invalid(here, complaints.Ordered(go), why)]
 
 
 def _gates(spec: Document, field: str) -> list[Cause]:
@@ -153,12 +219,37 @@ def _numbers(spec: Document, field: str) -> list[Cause]:
         found.append(complaints.invalid(f"{field}.activeDeadlineSeconds", deadline, why))
     if preemption is not None and preemption not in PREEMPTION:
         found.append(complaints.not_supported(f"{field}.preemptionPolicy", preemption, PREEMPTION))
-    return found
+    if spec.get("overhead"):
+        found += resources.requirements({"limits": spec["overhead"]}, f"{field}.overhead")
+    return found + _system(spec, f"{field}.os") + _host_name(spec, f"{field}.hostnameOverride")
+
+
+def _system(spec: Document, field: str) -> list[Cause]:
+    system = spec.get("os")
+    if system is None:
+        return []
+    name = system.get("name") or ""
+    if not name:
+        return [complaints.required(f"{field}.name")]
+    return [] if name in ("linux", "windows") else [complaints.not_supported(field, name, ("linux", "windows"))]
+
+
+def _host_name(spec: Document, field: str) -> list[Cause]:
+    name, found = spec.get("hostnameOverride"), list[Cause]()
+    if name is None:
+        return []
+    for key in ("setHostnameAsFQDN", "hostNetwork"):
+        if spec.get(key):
+            found.append(complaints.forbidden(field, f"may not be specified when {key} is true"))
+    if len(name) > 64:
+        found.append(complaints.too_long(field, 64))
+    return found + complaints.all_invalid(field, name, names.dns_subdomain(name))
 
 
 def _host_aliases(spec: Document, field: str) -> list[Cause]:
     found: list[Cause] = []
     for index, alias in enumerate(spec.get("hostAliases") or ()):
+        found += address(alias.get("ip") or "", f"{field}[{index}].ip")
         for place, name in enumerate(alias.get("hostnames") or ()):
             found += complaints.all_invalid(f"{field}[{index}].hostnames[{place}]", name, names.dns_subdomain(name))
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from allaboard.api import names
 from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
@@ -12,6 +14,11 @@ PROBE_DEFAULTS = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 
 HTTP_DEFAULTS = {"path": "/", "scheme": "HTTP"}
 PORT_RANGE = "must be between 1 and 65535, inclusive"
 COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+HEADER = re.compile(r"[-A-Za-z0-9]+")
+HEADER_WORDS = (
+    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
+    "validation is '[-A-Za-z0-9]+')"
+)
 HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 
 
@@ -32,9 +39,9 @@ def default_lifecycle(lifecycle: Document) -> Document:
     return {**lifecycle, **hooks}
 
 
-def container(ctr: Document, field: str, grace: int) -> list[Cause]:
+def container(ctr: Document, spec: Document, field: str) -> list[Cause]:
     """Every breach in the probes and hooks of a container that may have them."""
-    found: list[Cause] = []
+    grace, found = spec.get("terminationGracePeriodSeconds") or 0, list[Cause]()
     for name in PROBES:
         if (probe := ctr.get(name)) is not None:
             found += _probe(probe, name, f"{field}.{name}", grace)
@@ -42,9 +49,6 @@ def container(ctr: Document, field: str, grace: int) -> list[Cause]:
     for name in ("postStart", "preStop"):
         if name in lifecycle:
             found += handler_causes(lifecycle[name], f"{field}.lifecycle.{name}", grace)
-    if "stopSignal" in lifecycle:
-        why = "may not be set for containers with empty `spec.os.name`"
-        found.append(complaints.forbidden(f"{field}.lifecycle.stopSignal", why))
     return found
 
 
@@ -84,6 +88,9 @@ def _handler(name: str, action: Document, field: str, grace: int) -> list[Cause]
             found.insert(0, complaints.required(f"{field}.path"))
         if action.get("scheme") not in ("HTTP", "HTTPS"):
             found.append(complaints.not_supported(f"{field}.scheme", action.get("scheme", ""), ("HTTP", "HTTPS")))
+        for header in action.get("httpHeaders") or ():
+            if not HEADER.fullmatch(header.get("name") or ""):
+                found.append(complaints.invalid(f"{field}.httpHeaders", header.get("name") or "", HEADER_WORDS))
     return found
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from functools import lru_cache
 
 from allaboard.api import names, quantity
-from allaboard.api.documents import Document
+from allaboard.api.documents import Document, Documents
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 
 HUGE_PAGES = "hugepages-"
 FOR_CONTAINERS = ("cpu", "memory", "ephemeral-storage")
 NATIVE = "kubernetes.io/"
+COUNTED = frozenset(
+    ["pods", "services", "replicationcontrollers", "resourcequotas", "secrets", "configmaps", "persistentvolumeclaims"]
+)
 STANDARD = frozenset(
     [
         "cpu",
@@ -70,10 +73,23 @@ def name_complaints(name: str) -> tuple[str, ...]:
 def amount_complaints(name: str, amount: str) -> tuple[str, ...]:
     """What is wrong with an amount of a resource."""
     value = quantity.parse(amount)
-    if value.nanos < 0:
-        return (complaints.NEGATIVE,)
-    whole_only = not is_native(name) or is_huge(name) or name in ("pods", "services")
-    return ("must be an integer",) if whole_only and value.milli_value() % 1000 else ()
+    found = [complaints.NEGATIVE] if value.nanos < 0 else []
+    whole_only = not is_native(name) or name in COUNTED
+    if whole_only and value.milli_value() % 1000:
+        found.append("must be an integer")
+    if is_huge(name):
+        found += _pages(name, value)
+    return tuple(found)
+
+
+def _pages(name: str, value: quantity.Quantity) -> list[str]:
+    """Huge pages come whole."""
+    try:
+        page = quantity.parse(name.removeprefix(HUGE_PAGES))
+    except quantity.BadQuantity:
+        return []
+    whole = value.nanos > 0 and value.nanos % page.nanos == 0
+    return [] if whole or value.nanos == 0 else [f"{value} is not positive integer multiple of {name}"]
 
 
 def requirements(resources: Document, field: str) -> list[Cause]:
@@ -88,6 +104,26 @@ def requirements(resources: Document, field: str) -> list[Cause]:
         found.append(complaints.forbidden(field, "HugePages require cpu or memory"))
     for name, amount in requests.items():
         found += _against_limit(name, amount, limits, field)
+    return found
+
+
+def claims(listed: Documents, spec: Document, field: str) -> list[Cause]:
+    """The devices a container wants of those its pod claims."""
+    known = {claim.get("name") for claim in spec.get("resourceClaims") or ()}
+    seen, found = set[str](), list[Cause]()
+    for index, claim in enumerate(listed):
+        name, request, here = claim.get("name") or "", claim.get("request") or "", f"{field}[{index}]"
+        if not name:
+            found.append(complaints.required(here))
+            continue
+        if request:
+            found += complaints.all_invalid(f"{here}.request", request, names.dns_label(request))
+        key = f"{name}/{request}" if request else name
+        if name in seen or key in seen:
+            found.append(complaints.duplicate(here, key if name not in seen else name))
+        seen.add(key)
+        if name not in known:
+            found.append(complaints.not_found(here, name))
     return found
 
 

@@ -11,13 +11,13 @@ from allaboard.api.documents import Document, Documents, dig
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import containers, probes, shown
+from allaboard.cluster.kinds.podspec import NOT_AN_ADDRESS
 from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.metadata import label_causes, label_key
 from allaboard.cluster.rules import Rules, built_in
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 WITH_PORTS = ("NodePort", "LoadBalancer")
-NOT_AN_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 ONLY_BALANCED = "may only be used when `type` is 'LoadBalancer'"
 
 

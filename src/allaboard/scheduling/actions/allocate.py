@@ -18,7 +18,7 @@ def allocate(session: Session) -> None:
         with session.statement() as statement:
             chosen = to_place(session.state, gang)
             if refusal := board(session, statement, gang, chosen):
-                session.refuse(gang, refusal)
+                session.refusals.add(gang, refusal)
                 if isinstance(refusal, Stuck):
                     _reserve(session, gang, refusal)
                 continue
@@ -26,12 +26,12 @@ def allocate(session: Session) -> None:
         if fresh and not any(leaf.count[3] for leaf in gang.leaves):
             session.first_start(gang)
         if gang.pending():
-            order.push(session.gang_key(gang), gang)
+            order.push(session.panel.gang_key(gang), gang)
 
 
 def _reserve(session: Session, gang: GangRow, stuck: Stuck) -> None:
     """Keep nodes for the first large gang that has waited long enough; one at a time, and only where its kind fits."""
-    after, seen = session.policy.reserve_after, session.survey(stuck)
+    after, seen = session.policy.reserve_after, session.refusals.survey(stuck)
     alone = only_class(session.state, gang, to_place(session.state, gang)) is not None
     if after is None or session.reservation or not alone or not is_large(stuck.klass, stuck.wanted):
         return
@@ -41,4 +41,4 @@ def _reserve(session: Session, gang: GangRow, stuck: Stuck) -> None:
     if session.now < ripe:
         session.wake(ripe)
         return
-    session.reservation = reserve(session.state, gang, stuck.klass, stuck.wanted, session.fits(stuck.klass))
+    session.reservation = reserve(session.state, gang, stuck.klass, stuck.wanted, session.panel.fits(stuck.klass))

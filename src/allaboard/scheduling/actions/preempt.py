@@ -16,6 +16,6 @@ def offer(session: Session, gang: GangRow) -> Offer | None:
     if session.standing().lowest_priority(gang.queue) >= gang.priority:
         return None
     wanted = to_place(session.state, gang, simulated=True)
-    if session.quota_objection(gang, session.amounts(wanted)) is not None:
+    if session.panel.quota_objection(gang, session.amounts(wanted)) is not None:
         return None
     return Offer([gang.queue], lambda victim: victim.priority < gang.priority, lambda scenario: True)

@@ -57,3 +57,12 @@ class SubGroupOrder:
     """Pod sets that miss something go first; the order itself is in `selection.py`, which every gang needs."""
 
     name = "subgrouporder"
+
+
+_DEFAULT = (Kubeflow(), Ray(), TaskOrder())
+DEFAULT_TASK_RULE = tuple(plugin.name for plugin in _DEFAULT)
+
+
+def default_order(task: Task) -> tuple[object, ...]:
+    """Task order as a key where no policy has said otherwise: a state is built before any cycle asks."""
+    return (*(plugin.task_key(task) for plugin in _DEFAULT), task.created, task.name)
