@@ -5,7 +5,7 @@ import pytest
 from allaboard.api import kinds
 from allaboard.api.documents import Key
 
-from .world import World, indexed, job, told
+from .world import World, finished, indexed, job, told
 
 EXIT_42 = {"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]}
 IGNORE_9 = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [9]}}]}
@@ -234,3 +234,14 @@ def test_only_what_concerns_a_job_wakes_it():
     ):
         controller.observe(kinds.POD, pod, {**pod, **change})
         assert bool(wakes({**pod, **change})) == woken
+
+
+def test_pods_seen_before_their_job_was_gone_are_let_go_after_it():
+    """Two watches need not agree on the order: the pod's leaving may be told before its Job's end."""
+    world = World().add(kinds.JOB, indexed(2)).settle().act("j-:run")
+    jobs, world.controllers[3:] = world.kinds[kinds.JOB].copy(), []
+    world.delete(kinds.JOB, Key("ns", "j"))
+    world.collect_garbage()
+    assert all(pod["metadata"]["finalizers"] for pod in world.pods())
+    world.carry_out(world.controllers[1], finished(world.controllers[1].reconcile(Key("ns", "j"))))
+    assert jobs and not any(pod["metadata"]["finalizers"] for pod in world.pods())

@@ -165,21 +165,21 @@ class JobController:
 
     async def reconcile(self, key: Key) -> Plan:
         document = await self.reader.get(kinds.JOB, key)
-        known = self._uids.get(key, "")
-        if known and known != (uid_of(document) if document else ""):
+        known, last = self._uids.get(key, ""), NOTHING
+        if known and known != uid_of(document or {}):
             self._forget(key)
-            return await self._bereaved(key.namespace, known)
+            last = await self._bereaved(key.namespace, known)
         if document is None or not job.is_ours(document) or is_finished(document):
             self._forget(key)
-            return NOTHING
+            return last
         self._uids[key] = uid_of(document)
         if document["spec"].get("manualSelector"):
             self._manual[key] = adoption.picks(document)
         owned = await self.reader.owned(kinds.POD, document)
         nobodys = {"metadata": {"namespace": key.namespace, "uid": ""}}
         if claim := adoption.claim(document, owned, await self.reader.owned(kinds.POD, nobodys)):
-            return claim
-        return self._decide(document, members.read_all(owned))
+            return last + claim
+        return last + self._decide(document, members.read_all(owned))
 
     async def _bereaved(self, namespace: str, uid: str) -> Plan:
         """The Job is gone; its pods may have been looked at while it still seemed to be there."""

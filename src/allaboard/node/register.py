@@ -20,6 +20,8 @@ from allaboard.node.nodes import Claim, Machine
 log = logging.getLogger(__name__)
 
 MANAGER = "kubelet"
+TRIES = 5
+LIFTED = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class Register:
@@ -56,9 +58,12 @@ class Register:
         return Claim(name, resources, self.config.labels, self.address, self.port, self.conditions)
 
     async def _announce(self, name: str) -> None:
+        """The lease first: whoever watches it must not take the node away again."""
         node = await self._node(name)
-        await self._status(node)
         await self._lease(node)
+        for _ in range(TRIES):
+            if await self._status(await self._node(name)):
+                return
 
     async def _node(self, name: str) -> Document:
         node = await self.client.get(NODE, Key("", name))
@@ -68,25 +73,26 @@ class Register:
                 node = await self.client.create(NODE, fresh, manager=MANAGER)
             except AlreadyExists:
                 node = await self.client.get(NODE, Key("", name)) or fresh
-        # Admission marks every new node as not ready; we are.
+        # Admission marks every new node as not ready, the node lifecycle one it has not heard from; we are here.
         taints = (node.get("spec") or {}).get("taints") or []
-        kept = [taint for taint in taints if taint.get("key") != "node.kubernetes.io/not-ready"]
+        kept = [taint for taint in taints if taint.get("key") not in LIFTED]
         if len(kept) != len(taints):
             body = {"spec": {"taints": kept or None}}
             node = await self.client.patch(NODE, Key("", name), body, type=PatchType.MERGE, manager=MANAGER)
         return node
 
-    async def _status(self, node: Document) -> None:
-        """Written when something changed; the lease alone says that we live."""
+    async def _status(self, node: Document) -> bool:
+        """Written when something changed; the lease alone says that we live. False where somebody else wrote first."""
         now = self.clock.now()
         old = node.get("status") or {}
         new = nodes.node_status(self.claim(node["metadata"]["name"]), self.machine, old, now)
         if _lasting(new) == _lasting(old):
-            return
+            return True
         try:
             await self.client.update(NODE, {**node, "status": new}, manager=MANAGER, subresource="status")
         except Conflict:
-            log.debug("node changed meanwhile; the next heartbeat writes it")
+            return False
+        return True
 
     async def _lease(self, node: Document) -> None:
         lease = nodes.lease_document(node["metadata"]["name"], uid_of(node), self.clock.now())
