@@ -31,7 +31,7 @@ EDGES = {
     "hands", "kubeconfig", "reach", "agent", "rhythm", "webhooks", "world", "keeper", "sandbox", "processes", "leader", "progress", "certificates",
     "zygote", "inits", "syscalls", "netlink", "volumes", "logs", "probing", "resolver", "machine", "cgroups", "levels",
     "environments", "provision", "tenants", "streams", "tunnel", "porter", "usage",
-    "containers", "neighbours", "gateway", "images",
+    "containers", "neighbours", "gateway", "images", "families",
 }  # fmt: skip
 DOORS = {"cli", "sdk", "dashboard", "initializers", "testing", "main"}
 WORLDLY = {"asyncio", "os", "random", "socket", "subprocess", "time"}

@@ -138,7 +138,7 @@ def test_nothing_is_kept_before_its_time():
 def test_the_search_gives_up_and_says_so():
     gangs = (*(gang(f"run{i}", at="a", queue="r", created=float(i)) for i in range(4)), gang("x", 2, created=9.0))
     facts = World((node("a", 4.0),), TWO, gangs)
-    decisions = decide(facts, replace(DEFAULT, trials_per_gang=1))
+    decisions = decide(facts, replace(DEFAULT, effort_per_gang=1))
     assert not decisions.evictions
     assert "gave up looking for victims after 1 trials" in decisions.reasons["x"].message
 

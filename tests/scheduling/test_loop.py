@@ -1,7 +1,10 @@
 """The scheduler at work: gangs get their places whole, wait whole, and say why."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
+
+import pytest
 
 from allaboard.api import kinds, labels
 from allaboard.api.errors import Forbidden
@@ -201,3 +204,19 @@ def test_the_start_of_a_gang_is_noted_where_somebody_minds():
         around.put(kind, document)
     (patch,) = cycle(scheduler).patch
     assert list(patch.body["metadata"]["annotations"]) == [labels.LAST_START]
+
+
+def test_a_cycle_that_breaks_off_leaves_no_trace():
+    class Clumsy:
+        name = "clumsy"
+
+        def gang_key(self, *_):
+            raise RuntimeError("oops")
+
+    scheduler, _ = world((kinds.NODE, node("n")), *gang("a", 1, "1"))
+    usual = scheduler.policy
+    scheduler.policy = replace(usual, plugins=(*usual.plugins, Clumsy()))
+    with pytest.raises(RuntimeError):
+        cycle(scheduler)
+    scheduler.policy = usual
+    assert placed(cycle(scheduler)) == [["a-0"]]

@@ -56,8 +56,8 @@ CASES = {
     "the tightest rack that fits is taken": (racks(4, 4, 2, 2),         close(4, "rack"),                ["n2", "n3"]),
     "a rack too small is passed over":      (racks(4, 4, 1, 1),         close(4, "rack"),                ["n0"]),
     "no rack fits, nobody starts":          (racks(2, 2, 2, 2),         close(6, "rack"),                []),
-    "a block may hold what no rack can":    (racks(2, 2, 2, 2),         close(6, "block"),               ["n0", "n1", "n2"]),
-    "a preferred rack is only a wish":      (racks(2, 2, 2, 2),         close(6, preferred="rack"),      ["n0", "n2", "n3"]),
+    "a block may hold what no rack can":    (racks(2, 2, 2, 2),  close(6, "block"),          ["n0", "n1", "n2"]),
+    "a preferred rack is only a wish":      (racks(2, 2, 2, 2),  close(6, preferred="rack"), ["n0", "n2", "n3"]),
     "a preferred rack is kept where it can": (racks(2, 2, 2, 2),        close(4, preferred="rack"),      ["n0", "n1"]),
 }  # fmt: skip
 

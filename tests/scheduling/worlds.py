@@ -86,10 +86,10 @@ def only(*actions: str, policy: Policy = DEFAULT) -> Policy:
 def carried_out(state: State, decisions: Decisions) -> None:
     """The round rule: what was bound runs, what was evicted waits again without a node."""
     for bind in decisions.binds:
-        task = state._fact(state.task_row[bind.task])
+        task = state.task_fact(state.task_row[bind.task])
         state.put_task(bind.gang, replace(task, status=Status.RUNNING))
     for eviction in decisions.evictions:
-        task = state._fact(state.task_row[eviction.task])
+        task = state.task_fact(state.task_row[eviction.task])
         state.put_task(eviction.gang, replace(task, status=Status.PENDING, node="", gpu_groups=()))
 
 

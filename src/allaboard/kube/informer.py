@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from allaboard.api import selectors
 from allaboard.api.documents import Document, Documents, Key
-from allaboard.api.errors import ApiError, Gone
+from allaboard.api.errors import ApiError, Gone, NotFound
 from allaboard.api.kinds import Kind
 from allaboard.api.meta import controller_of, key_of, namespace_of, revision_of, uid_of
 from allaboard.kube.client import EVERYTHING, Change, Select, Watcher
@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 
 # Told (old, new): None for old is new to us, None for new is gone.
 Handler = Callable[[Document | None, Document | None], None]
+
+# How often a kind that is not served is asked for again: somebody may install it.
+UNSERVED = timedelta(seconds=15)
 
 
 class Informer:
@@ -68,6 +71,9 @@ class Informer:
                 await self._follow()
             except Gone:
                 log.info("watch history is gone; listing again", extra={"kind": self.kind.kind})
+            except NotFound:  # the cluster does not serve this kind: there is nothing to know until it does
+                self.synced.set()
+                await self.clock.sleep_until(self.clock.now() + UNSERVED)
             except (TimeoutError, ApiError, OSError, asyncio.IncompleteReadError) as error:
                 failures += 1
                 log.debug("list and watch of %s failed: %s", self.kind, error)

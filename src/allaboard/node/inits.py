@@ -17,7 +17,7 @@ import time
 from typing import NamedTuple, NoReturn
 
 from allaboard.api.documents import Document
-from allaboard.node import sandbox, syscalls
+from allaboard.node import families, sandbox, syscalls
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 START_ERROR = 128
@@ -76,6 +76,8 @@ def run(place: Place, held: dict[str, int], tree: list[tuple[str, str]], level: 
                 os.write(place.pipe, b"!")
             os.close(place.pipe)
             code = _watch(workload)
+            if level == "D":  # elsewhere the PID namespace takes everybody along
+                families.kill_descendants(os.getpid())
             write(directory, "exit", _ending(code))
         except (OSError, StartError) as problem:
             write(directory, "exit", _ending(START_ERROR, "StartError", str(problem)))

@@ -11,8 +11,9 @@ from allaboard.api.documents import Document
 from allaboard.api.meta import key_of
 from allaboard.kube.clock import Clock
 from allaboard.node import usage
+from allaboard.node.families import family
 from allaboard.node.logs import Logs
-from allaboard.node.processes import Attempt, Processes, family
+from allaboard.node.processes import Attempt, Processes
 from allaboard.node.streams import Command
 from allaboard.node.tenants import Tenant
 

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +23,7 @@ from allaboard.api.documents import Document
 from allaboard.api.errors import AboardError
 from allaboard.node import inits, levels, volumes, zygote
 from allaboard.node.facts import Run
+from allaboard.node.families import kill_descendants
 
 log = logging.getLogger(__name__)
 
@@ -374,47 +375,3 @@ def adopt(place: Path, children: dict[str, int], now: datetime) -> Attempt | Non
         return attempt
     attempt.ended, attempt.code, attempt.reason, attempt.message = now, KILLED, "ContainerStatusUnknown", LOST
     return attempt
-
-
-def kill_descendants(pid: int) -> None:
-    """Without a PID namespace: everything below a process, again and again until nothing is left."""
-    for _ in range(1000):
-        below = descendants(pid)
-        if not below:
-            return
-        for child in below:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(child, signal.SIGKILL)
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """Who is whose child, at one moment."""
-
-    children: Mapping[int, list[int]]
-
-    def below(self, pid: int) -> list[int]:
-        found, todo = [], [pid]
-        while todo:
-            below = self.children.get(todo.pop(), [])
-            found += below
-            todo += below
-        return found
-
-
-def family() -> Family:
-    """The process table as it is now, the dead left out."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if not name.isdigit():
-            continue
-        with contextlib.suppress(OSError, IndexError, ValueError):
-            fields = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split()
-            if fields[0] != b"Z":
-                children.setdefault(int(fields[1]), []).append(int(name))
-    return Family(children)
-
-
-def descendants(pid: int) -> list[int]:
-    """Every living process below this one."""
-    return family().below(pid)

@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 from allaboard.api.documents import Document
-from allaboard.node.processes import Attempt, Family
+from allaboard.node.families import Family
+from allaboard.node.processes import Attempt
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -12,8 +12,9 @@ from allaboard.kube.clock import Clock
 from allaboard.node import usage, volumes
 from allaboard.node.cgroups import Groups
 from allaboard.node.facts import Doom
+from allaboard.node.families import family
 from allaboard.node.limits import limits_of
-from allaboard.node.processes import Processes, family
+from allaboard.node.processes import Processes
 from allaboard.node.tenants import Tenant, container_of
 
 LOOKS = timedelta(milliseconds=500)

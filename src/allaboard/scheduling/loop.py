@@ -77,7 +77,11 @@ class Scheduler:
         if not changed and (self._deadline is None or now < self._deadline):
             return self._again(NOTHING)
         started = time.perf_counter()
-        decisions = cycle(self.snapshot.state, self.policy, now)
+        try:
+            decisions = cycle(self.snapshot.state, self.policy, now)
+        except Exception:
+            self.snapshot.doubt()
+            raise
         metrics.CYCLE.set((time.perf_counter() - started) * 1000)
         self._deadline = decisions.deadline
         plan = self._plan(decisions, moment)
@@ -121,7 +125,7 @@ class Scheduler:
     # --- decisions as writes ---
 
     def _plan(self, decisions: Decisions, now: datetime) -> Plan:
-        plan = outcomes.forget(self.snapshot.failed_requests())
+        plan = outcomes.forget(self.snapshot.ledger.failed_requests())
         plan += Plan(together=tuple(self._requests(gang, list(b)) for gang, b in groupby(decisions.binds, _gang)))
         for eviction in decisions.evictions:
             plan += outcomes.evict(self.snapshot.pods[pod_key(eviction.task)], eviction.message, now)

@@ -63,8 +63,11 @@ OFF_UNLESS_NAMED = ("gpuspread",)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A cycle's rules. `exact` follows KAI 0.17 to the letter; the search limits are numbers of trials, so that a
-    replayed cycle ends the same way on any machine (0 is no limit)."""
+    """A cycle's rules. `exact` follows KAI 0.17 to the letter.
+
+    The search for victims is limited in effort, not in time, so that a replayed cycle ends the same way on any machine:
+    a trial costs the number of nodes and a fixed part; 0 is no limit.
+    """
 
     name: str
     plugins: tuple[Plugin, ...]
@@ -76,8 +79,8 @@ class Policy:
     consolidation_victims: int = 16
     queue_depth: Mapping[str, int] | None = None
     exact: bool = False
-    trials_per_gang: int = 0
-    trials_per_cycle: int = 0
+    effort_per_gang: int = 0
+    effort_per_cycle: int = 0
     reserve_after: float | None = None
     """Seconds a gang waits before nodes are kept for it; None never reserves."""
 
@@ -122,7 +125,7 @@ def _standard() -> dict[str, dict[str, str]]:
 
 
 KAI = Policy("kai", make(_standard()), exact=True)
-DEFAULT = Policy("default", make(_standard()), trials_per_gang=2000, trials_per_cycle=20000, reserve_after=300.0)
+DEFAULT = Policy("default", make(_standard()), effort_per_gang=1_000_000, effort_per_cycle=10_000_000, reserve_after=300.0)
 NAMED = {policy.name: policy for policy in (DEFAULT, KAI)}
 
 

@@ -26,6 +26,10 @@ from allaboard.scheduling.statement import Statement
 from allaboard.scheduling.victims import GroupOut, VictimOrder
 
 
+# What a trial costs besides the columns over nodes, in nodes.
+TRIAL = 500
+
+
 @dataclass(slots=True)
 class Scenario:
     """One trial as the action's rule sees it: who waits, and all victims in order (a task may stand here twice)."""
@@ -65,7 +69,9 @@ class Solver:
     def gave_up(self) -> bool:
         """Whether the search ended at a limit of the policy instead of running out of victims."""
         policy = self.session.policy
-        return 0 < policy.trials_per_gang <= self.trials or 0 < policy.trials_per_cycle <= self.session.trials
+        cost = TRIAL + len(self.state.nodes)
+        mine, all_of_us = self.trials * cost, self.session.trials * cost
+        return 0 < policy.effort_per_gang <= mine or 0 < policy.effort_per_cycle <= all_of_us
 
     def solve(self) -> Statement | None:
         """An open statement that seats the whole gang, or None; the caller commits it."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 
-from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import (
     BIND_REQUEST,
@@ -23,27 +21,20 @@ from allaboard.api.kinds import (
     Kind,
 )
 from allaboard.api.meta import (
-    controller_of,
     is_leaving,
     key_of,
-    labels_of,
     name_of,
     namespace_of,
-    refers_to,
 )
-from allaboard.scheduling import groups, readings
-from allaboard.scheduling.assumptions import Assumptions
-from allaboard.scheduling.demands import Demands
+from allaboard.scheduling import groups
 from allaboard.scheduling.facts import (
-    DEFAULT_POD_SET,
     Gang,
     Status,
     Task,
 )
-from allaboard.scheduling.frame import READ, Frame
-from allaboard.scheduling.podgroups import scheduler_of, stands_alone
+from allaboard.scheduling.frame import READ
+from allaboard.scheduling.ledger import Ledger
 from allaboard.scheduling.state import State
-from allaboard.scheduling.storage import Shelves
 
 STORAGE = (CLAIM, VOLUME, STORAGE_CLASS)
 FOLLOWED = (POD, NODE, QUEUE, *groups.KINDS, BIND_REQUEST, TOPOLOGY, PRIORITY_CLASS, JOB, *STORAGE, NAMESPACE)
@@ -52,28 +43,18 @@ Hearer = Callable[[Document | None, Document | None], None]
 
 
 class Snapshot:
-    """The facts of the cluster as they were told, and the state made of them."""
+    """Hears the changes, keeps them in a ledger, and brings what moved into the state before each cycle."""
 
     def __init__(self, schedulers: frozenset[str]) -> None:
-        self.schedulers = schedulers
+        self.ledger = Ledger(schedulers)
+        self.frame = self.ledger.frame
+        self.pods, self.groups, self.requests = self.ledger.pods, self.ledger.groups, self.ledger.requests
         self.state = State()
-        self.pods: dict[Key, Document] = {}
-        self.groups: dict[str, tuple[Kind, Document]] = {}
-        self.requests: dict[Key, Document] = {}
         self.members: dict[str, dict[Key, None]] = {}
-        self.frame = Frame()
-        self._classes: dict[str, Document] = {}
-        self._jobs: dict[Key, Document] = {}
-        self._jobless: dict[Key, set[Key]] = {}  # pods whose Job is not seen yet
-        self._shelves = Shelves()
         self._gang_of: dict[Key, str] = {}
-        self._named: dict[str, set[Key]] = {}
-        self._roles: dict[str, frozenset[str]] = {}
         self._told: dict[Key, Task] = {}
         self._strangers: dict[Key, Task] = {}
-        self._assumed = Assumptions()
-        self._leaving: set[str] = set()
-        self._demands = Demands()
+        self._assumed, shelves = self.ledger.assumed, self.ledger.shelves
         self._is_fresh = True  # nothing was laid out yet, or what was is out of date
         self._moved_gangs: set[str] = set()
         self._moved_pods: set[Key] = set()
@@ -82,9 +63,9 @@ class Snapshot:
             BIND_REQUEST: self._hear_request,
             PRIORITY_CLASS: self._hear_class,
             JOB: self._hear_job,
-            CLAIM: self._hear_storage(self._shelves.hear_claim),
-            VOLUME: self._hear_storage(self._shelves.hear_volume),
-            STORAGE_CLASS: self._hear_storage(self._shelves.hear_class),
+            CLAIM: self._hear_storage(shelves.hear_claim),
+            VOLUME: self._hear_storage(shelves.hear_volume),
+            STORAGE_CLASS: self._hear_storage(shelves.hear_class),
             NAMESPACE: self._hear_namespace,
         }
 
@@ -107,17 +88,9 @@ class Snapshot:
     def _hear_group(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
         name = groups.gang_name(kind, namespace_of(document), name_of(document))
-        if new is not None:
-            before = self.groups.get(name)
-            self.groups[name] = (kind, new)
-            self._roles[name] = groups.roles_of(new)
-            if before is not None and not groups.says_other(before[1], new):
-                return
-        else:
-            self.groups.pop(name, None)
-            self._roles.pop(name, None)
-        self._moved_gangs.add(name)
-        self._moved_pods.update(self._named.get(name, ()))
+        if self.ledger.note_group(kind, name, new):
+            self._moved_gangs.add(name)
+            self._moved_pods.update(self.ledger.named.get(name, ()))
 
     def _hear_request(self, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
@@ -145,19 +118,19 @@ class Snapshot:
     def _hear_class(self, old: Document | None, new: Document | None) -> None:
         """A class that changes may change every gang's priority; it happens once in a cluster's life."""
         if new is not None:
-            self._classes[name_of(new)] = new
+            self.ledger.classes[name_of(new)] = new
         elif old is not None:
-            self._classes.pop(name_of(old), None)
+            self.ledger.classes.pop(name_of(old), None)
         self._is_fresh = True
 
     def _hear_job(self, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
         key = key_of(document)
         if new is not None:
-            self._jobs[key] = new
-            self._moved_pods.update(self._jobless.pop(key, ()))
+            self.ledger.jobs[key] = new
+            self._moved_pods.update(self.ledger.jobless.pop(key, ()))
         else:
-            self._jobs.pop(key, None)
+            self.ledger.jobs.pop(key, None)
 
     def _hear_storage(self, hear: Callable[[Document | None, Document | None], Iterable[Key]]) -> Hearer:
         """Pods wait for their claims, whatever else they wait for."""
@@ -171,37 +144,15 @@ class Snapshot:
         """Nothing new is made in a namespace on its way out, so its pods wait for their end."""
         name = name_of(new or old or {})
         leaving = new is not None and is_leaving(new)
-        if leaving == (name in self._leaving):
+        if leaving == (name in self.ledger.leaving):
             return
-        self._leaving ^= {name}
+        self.ledger.leaving ^= {name}
         self._moved_pods.update(key for key in self.pods if key.namespace == name)
 
     def _hear_pod(self, old: Document | None, new: Document | None) -> None:
-        document = new or old or {}
-        key = key_of(document)
-        self._name(key, old, new)
-        if new is None:
-            self._leave(key)
-        else:
-            self.pods[key] = new
-            self._shelves.use(key, new)
-            self._assumed.settle(key, new)
+        key = key_of(new or old or {})
+        self.ledger.note_pod(key, old, new)
         self._moved_pods.add(key)
-
-    def _name(self, key: Key, old: Document | None, new: Document | None) -> None:
-        """Remember which pods say they belong to a group, whether it exists or not."""
-        before, after = (groups.named_gang(pod) if pod is not None else "" for pod in (old, new))
-        if before and before != after and before in self._named:
-            self._named[before].discard(key)
-            if not self._named[before]:
-                del self._named[before]
-        if after:
-            self._named.setdefault(after, set()).add(key)
-
-    def _leave(self, key: Key) -> None:
-        self.pods.pop(key, None)
-        self._shelves.forget(key)
-        self._assumed.forget(key)
 
     # --- bringing the state up to date ---
 
@@ -234,16 +185,12 @@ class Snapshot:
         if self.frame.moved_of(QUEUE):  # a group of another kind takes a queue that exists
             self._moved_gangs.update(name for name, (kind, _) in self.groups.items() if kind != POD_GROUP)
         nodes = self.frame.bring_into(self.state)
-        for key in self._standing_on(nodes) if nodes else ():
+        for key in self.ledger.standing_on(nodes) if nodes else ():
             self._told.pop(key, None)
             if self._strangers.pop(key, None) is not None:
                 self.state.drop_stranger(str(key))
             self._moved_pods.add(key)
         return True
-
-    def _standing_on(self, nodes: set[str]) -> list[Key]:
-        wanted = {key: dig(request, "spec", "selectedNode") for key, request in self.requests.items()}
-        return [key for key, pod in self.pods.items() if (pod["spec"].get("nodeName") or wanted.get(key)) in nodes]
 
     def _rebuild(self) -> None:
         """Lay out everything anew."""
@@ -262,17 +209,17 @@ class Snapshot:
 
     def _sort_in(self, key: Key, pod: Document) -> None:
         """Note whose the pod is: a gang's, or (on a node and nobody's) a stranger."""
-        name = self._home(pod)
+        name = self.ledger.home(pod)
         if name:
             self.members.setdefault(name, {})[key] = None
             self._gang_of[key] = name
-        elif (stranger := self._stranger(pod)) is not None:
+        elif (stranger := self.ledger.stranger(pod)) is not None:
             self._strangers[key] = stranger
 
     def _place(self, key: Key) -> bool:
         """Bring one pod into the state; whether anything about it changed."""
         pod, before = self.pods.get(key), self._gang_of.get(key, "")
-        name = self._home(pod) if pod is not None else ""
+        name = self.ledger.home(pod) if pod is not None else ""
         changed = self._place_stranger(key, pod if not name else None)
         if before and before != name:
             self._take_out(key, before)
@@ -287,7 +234,7 @@ class Snapshot:
         return self._put_task(key, pod, name) or changed
 
     def _put_task(self, key: Key, pod: Document, name: str) -> bool:
-        task = self._task(key, pod, name)
+        task = self.ledger.task(key, pod, name)
         if task == self._told.get(key):
             return False
         if task is None:
@@ -309,7 +256,7 @@ class Snapshot:
             self.state.drop_gang(name)
 
     def _place_stranger(self, key: Key, pod: Document | None) -> bool:
-        stranger = self._stranger(pod) if pod is not None else None
+        stranger = self.ledger.stranger(pod) if pod is not None else None
         if stranger == self._strangers.get(key):
             return False
         if stranger is None:
@@ -330,75 +277,12 @@ class Snapshot:
             self._told.pop(key, None)
             self._place_stranger(key, self.pods.get(key))
 
-    # --- reading ---
-
-    def _home(self, pod: Document) -> str:
-        """The gang a pod belongs to, known or not; "" for pods of others and those the grouper has yet to see."""
-        if scheduler_of(pod) not in self.schedulers:
-            return ""
-        if name := groups.named_gang(pod):
-            return name if self._has_place(pod, name) else ""
-        job = _job(pod)
-        if job is not None and job not in self._jobs:
-            self._jobless.setdefault(job, set()).add(key_of(pod))
-        alone = stands_alone(pod, self._jobs.get(job) if job else None)
-        return f"{namespace_of(pod)}/{name_of(pod)}{groups.ALONE}" if alone else ""
-
-    def _has_place(self, pod: Document, name: str) -> bool:
-        """A pod on a node whose group is gone, or has no such role, is counted as a stranger."""
-        on_a_node = bool(pod["spec"].get("nodeName"))
-        return not on_a_node or (name in self.groups and self._pod_set(pod, name) is not None)
-
     def _gang(self, name: str) -> Gang | None:
-        keys = [key for key in self.members.get(name, ()) if key in self.pods]
-        if not keys or not (name.endswith(groups.ALONE) or name in self.groups):
-            return None
-        pods = [self.pods[key] for key in keys]
-        if name.endswith(groups.ALONE):
-            gang = groups.lonely(name, pods[0], self._classes)
-        else:
-            kind, group = self.groups[name]
-            gang = groups.grouped(
-                name, group, groups.queue_for(kind, group, pods, self.frame.facts[QUEUE]), self._classes
-            )
-        tasks = []
-        for key in keys:
-            if (task := self._task(key, self.pods[key], name)) is not None:
-                self._told[key] = task
-                tasks.append(task)
-        return replace(gang, tasks=tuple(tasks))
-
-    def _pod_set(self, pod: Document, name: str) -> str | None:
-        """The role a pod plays in its gang; None where the gang has no such role."""
-        if name.endswith(groups.ALONE) or name not in self.groups:
-            return DEFAULT_POD_SET
-        roles = self._roles[name]
-        role = labels_of(pod).get(labels.SUB_GROUP) if roles else DEFAULT_POD_SET
-        return role if role in roles or not roles else None
-
-    def _task(self, key: Key, pod: Document, name: str) -> Task | None:
-        """The pod as a task; None where it has no place or no claim to one."""
-        role = self._pod_set(pod, name)
-        if role is None or (is_leaving(pod) and not pod["spec"].get("nodeName")):
-            return None
-        request = self.requests.get(key)
-        task = readings.task(pod, self._demands.of(pod, self._shelves.of(key, pod)), request, role)
-        failed = request is not None and dig(request, "status", "phase") == "Failed"
-        if failed or (task.status == Status.PENDING and self._is_barred(key, name)):
-            return replace(task, status=Status.GATED, node="")  # until what stands in the way is gone
-        return self._assumed.about(key, task)
-
-    def _is_barred(self, key: Key, name: str) -> bool:
-        """Whether a pod may not be placed now whatever room there is."""
-        if self._assumed.holds(name) or key.namespace in self._leaving:
-            return True
-        return name in self.groups and groups.is_backed_off(self.groups[name][1])
-
-    def _stranger(self, pod: Document) -> Task | None:
-        """A pod of others that takes room on a node."""
-        if not pod["spec"].get("nodeName") or dig(pod, "status", "phase") in ("Succeeded", "Failed"):
-            return None
-        return readings.task(pod, self._demands.of(pod), None, DEFAULT_POD_SET)
+        """The gang as it reads now; its tasks are told with it."""
+        gang = self.ledger.gang(name, self.members.get(name, ()))
+        for task in gang.tasks if gang is not None else ():
+            self._told[_key(task)] = task
+        return gang
 
     # --- what cycles decided ---
 
@@ -423,14 +307,12 @@ class Snapshot:
     def next_release(self) -> float | None:
         return self._assumed.next_release
 
-    def failed_requests(self) -> Iterator[tuple[Key, Document]]:
-        """Requests that were tried in vain, or whose pod is gone: they make room for a new decision."""
-        for key, request in self.requests.items():
-            if dig(request, "status", "phase") == "Failed" or key not in self.pods:
-                yield key, request
+    def doubt(self) -> None:
+        """A cycle broke off: the state is made anew from the documents before the next one."""
+        self._is_fresh = True
 
 
-def _job(pod: Document) -> Key | None:
-    """The Job that manages a pod, if one does."""
-    owner = controller_of(pod)
-    return Key(namespace_of(pod), owner["name"]) if owner and refers_to(owner, JOB) else None
+def _key(task: Task) -> Key:
+    """A task is named after its pod."""
+    namespace, _, name = task.name.partition("/")
+    return Key(namespace, name)

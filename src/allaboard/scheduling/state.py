@@ -86,7 +86,7 @@ class State:
 
     def world(self) -> World:
         """The facts back, as the state stands: binds and evictions decided by cycles are in it."""
-        gangs = (replace(gang.fact, tasks=tuple(self._fact(row) for row in gang.rows)) for gang in self.gangs.values())
+        gangs = (self._gang_fact(gang) for gang in self.gangs.values())
         return World(
             nodes=tuple(self.nodes.facts),
             queues=self.queues.given,
@@ -96,7 +96,11 @@ class State:
             strangers=tuple(self.strangers.values()),
         )
 
-    def _fact(self, row: int) -> Task:
+    def _gang_fact(self, gang: GangRow) -> Gang:
+        tasks = tuple(self.task_fact(row) for row in gang.rows)
+        return replace(gang.fact, tasks=tasks, last_start=gang.last_start, stale_since=gang.stale_since)
+
+    def task_fact(self, row: int) -> Task:
         task = self.task[row]
         assert task is not None
         if self.status[row] == task.status and self.node[row] < 0:

@@ -19,6 +19,7 @@ from allaboard.kube.informer import Informer
 from allaboard.kube.remote import RemoteClient
 from allaboard.sdk.jobs import Job, pod_phase, ranks
 
+PATIENCE = 1.5  # seconds a reason to wait must last before it is told
 DRAIN = 5.0  # seconds to wait for the last lines of logs once the job is over
 
 
@@ -113,14 +114,20 @@ class Follower:
                 self._happened.put_nowait(None)
             return
         self._note_progress(job)
-        if job.phase == "Pending" and job.reason and job.reason != self._reason:
-            self._reason = job.reason
-            self._happened.put_nowait(Waits(job.reason))
+        if job.phase == "Pending" and job.reason:
+            asyncio.get_running_loop().call_later(PATIENCE, self._still_waits, job.reason)
         if job.phase != self._phase:
             self._phase = job.phase
             self._happened.put_nowait(Moved(job.phase, self.clock.now(), job))
             if job.is_finished:
                 self._happened.put_nowait(None)
+
+    def _still_waits(self, reason: str) -> None:
+        """A reason is worth telling when it lasts: a plane that just started changes its mind quickly."""
+        job = self.job
+        if job is not None and job.phase == "Pending" and job.reason == reason != self._reason:
+            self._reason = reason
+            self._happened.put_nowait(Waits(reason))
 
     def _note_progress(self, job: Job) -> None:
         status = dig(job.document, "status", "trainerStatus", default={})

@@ -56,9 +56,26 @@ def spec_causes(spec: Document, field: str) -> list[Cause]:
     found += _storage(dig(spec, "resources", "requests", "storage"), f"{field}.resources[storage]")
     if name := spec.get("storageClassName"):
         found += complaints.all_invalid(f"{field}.storageClassName", name, names.dns_subdomain(name))
+    if name := spec.get("volumeAttributesClassName"):
+        found += complaints.all_invalid(f"{field}.volumeAttributesClassName", name, names.dns_subdomain(name))
+    for key in ("dataSource", "dataSourceRef"):
+        if spec.get(key) is not None:
+            found += _source(spec[key], f"{field}.{key}")
     mode = spec.get("volumeMode")
     if mode is not None and mode not in VOLUME_MODES:
         found.append(complaints.not_supported(f"{field}.volumeMode", mode, VOLUME_MODES))
+    return found
+
+
+def _source(source: Document, field: str) -> list[Cause]:
+    """What a volume is filled from: another claim, or an object of some other group."""
+    found = [complaints.required(f"{field}.{key}") for key in ("name", "kind") if not source.get(key)]
+    group = source.get("apiGroup") or ""
+    if not group and source.get("kind") != "PersistentVolumeClaim":
+        why = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
+        found.append(complaints.invalid(field, source.get("kind") or "", why))
+    if group:
+        found += complaints.all_invalid(f"{field}.apiGroup", group, names.dns_subdomain(group))
     return found
 
 

@@ -207,10 +207,9 @@ def _restart_rule(rule: Document, here: str) -> list[Cause]:
     codes = rule.get("exitCodes")
     if codes is None:
         return [*found, complaints.required(f"{here}.exitCodes", "must be specified")]
-    if codes.get("operator") not in ("In", "NotIn"):
-        found.append(
-            complaints.not_supported(f"{here}.exitCodes.operator", codes.get("operator") or "", ("In", "NotIn"))
-        )
+    operator = codes.get("operator") or ""
+    if operator not in ("In", "NotIn"):
+        found.append(complaints.not_supported(f"{here}.exitCodes.operator", operator, ("In", "NotIn")))
     return found
 
 

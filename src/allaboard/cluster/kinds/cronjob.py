@@ -10,7 +10,7 @@ from allaboard.api import kinds
 from allaboard.api.documents import Document, dig
 from allaboard.api.errors import Cause
 from allaboard.cluster import ages, complaints
-from allaboard.cluster.kinds import containers, jobspec, podspec, shown
+from allaboard.cluster.kinds import containers, job, jobspec, podspec, shown
 from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.rules import Rules, built_in
 
@@ -31,6 +31,7 @@ def default(document: Document) -> Document:
     template = spec.get("jobTemplate") or {}
     inner = template.get("spec") or {}
     # Only the pod template of a Job template is defaulted; the rest is the Job's own affair.
+    inner = job.with_statuses(inner)
     filled = {**inner, "template": podspec.default_template(inner.get("template") or {})}
     spec["jobTemplate"] = {**template, "metadata": template.get("metadata") or {}, "spec": filled}
     return {**document, "spec": spec}
@@ -57,6 +58,10 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     inner = dig(spec, "jobTemplate", "spec", default={})
     where = "spec.jobTemplate.spec"
     found += jobspec.template_free(inner, where)
+    if inner.get("selector") is not None:
+        found.append(complaints.invalid(f"{where}.selector", inner["selector"], "`selector` will be auto-generated"))
+    if inner.get("manualSelector"):
+        found.append(complaints.not_supported(f"{where}.manualSelector", inner["manualSelector"], ("nil", "false")))
     found += podspec.template_causes(inner.get("template") or {}, f"{where}.template")
     return found + jobspec.restart_policy(inner, f"{where}.template.spec.restartPolicy")
 
@@ -71,7 +76,8 @@ def _schedule(text: str) -> list[Cause]:
         return []
     fields = text.split()
     if len(fields) != 5:
-        return [complaints.invalid("spec.schedule", text, f"expected exactly 5 fields, found {len(fields)}: {fields}")]
+        why = f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
+        return [complaints.invalid("spec.schedule", text, why)]
     bad = next((field for field in fields if not FIELD.fullmatch(field)), None)
     return [complaints.invalid("spec.schedule", text, f"failed to parse int from {bad}")] if bad else []
 

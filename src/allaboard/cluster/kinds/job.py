@@ -33,10 +33,15 @@ def default_spec(spec: Document) -> Document:
         filled["backoffLimit"] = 6 if filled.get("backoffLimitPerIndex") is None else NO_LIMIT
     if filled.get("podReplacementPolicy") is None:
         filled["podReplacementPolicy"] = "TerminatingOrFailed" if not filled.get("podFailurePolicy") else "Failed"
-    if rules := dig(filled, "podFailurePolicy", "rules"):
-        filled["podFailurePolicy"] = {**filled["podFailurePolicy"], "rules": [_rule(rule) for rule in rules]}
+    filled = with_statuses(filled)
     filled["template"] = podspec.default_template(spec.get("template") or {})
     return filled
+
+
+def with_statuses(spec: Document) -> Document:
+    if rules := dig(spec, "podFailurePolicy", "rules"):
+        return {**spec, "podFailurePolicy": {**spec["podFailurePolicy"], "rules": [_rule(rule) for rule in rules]}}
+    return spec
 
 
 def _rule(rule: Document) -> Document:

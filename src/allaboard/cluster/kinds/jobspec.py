@@ -25,6 +25,8 @@ ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 REPLACEMENTS = ("Failed", "TerminatingOrFailed")
 STATUSES = ("False", "True", "Unknown")
 INDEXED_PODS, MANY, MANY_PODS = 100_000, 100_000, 10_000
+# Upstream: no selector selects nothing.
+NOTHING = {"key": "a", "operator": "In", "values": [""]}
 NEEDS_INDEXED = "requires indexed completion mode"
 
 
@@ -56,7 +58,8 @@ def _generated(job: Document) -> list[Cause]:
     for key, value in wanted.items():
         if labels.get(key) != value:
             found.append(complaints.invalid(f"spec.template.metadata.labels[{key}]", labels, f"must be '{value}'"))
-    if not selectors.from_document(spec["selector"]).matches(wanted):
+    sensible = not placement.selector(spec["selector"], "")
+    if sensible and not selectors.from_document(spec["selector"]).matches(wanted):
         found.append(complaints.invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
     return found
 
@@ -69,10 +72,12 @@ def causes(spec: Document, field: str) -> list[Cause]:
     found += restart_policy(spec, f"{field}.template.spec.restartPolicy")
     selector = spec.get("selector")
     if selector is None:
-        return [*found, complaints.required(f"{field}.selector")]
-    found += placement.selector(selector, f"{field}.selector")
-    labels = dig(template, "metadata", "labels", default={})
-    if not selectors.from_document(selector).matches(labels):
+        found.append(complaints.required(f"{field}.selector"))
+        selector = {"matchExpressions": [NOTHING]}
+    broken = placement.selector(selector, f"{field}.selector")
+    found += broken
+    labels = dig(template, "metadata", "labels")
+    if not broken and not selectors.from_document(selector).matches(labels or {}):
         why = "`selector` does not match template `labels`"
         found.append(complaints.invalid(f"{field}.template.metadata.labels", labels, why))
     return found

@@ -9,8 +9,10 @@ from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import resources, shown
+from allaboard.cluster.metadata import label_key
 from allaboard.cluster.rules import Rules, built_in
 
+KINDS = ("Pod", "Container", "PersistentVolumeClaim")
 PARTS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
@@ -18,7 +20,7 @@ def default(document: Document) -> Document:
     """Limits default from maxima, requests from limits, else from minima. Containers only."""
     spec = document.get("spec") or {}
     filled = [_filled(limit) if limit.get("type") == "Container" else limit for limit in spec.get("limits") or ()]
-    return {**document, "spec": {**spec, "limits": filled or None}}
+    return {**document, "spec": {**spec, "limits": filled or spec.get("limits")}}
 
 
 def _filled(limit: Document) -> Document:
@@ -34,8 +36,16 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
         if kind in seen:
             found.append(complaints.duplicate(f"{here}.type", kind))
         seen.add(kind)
+        found += complaints.all_invalid(f"{here}.type", kind, _kind(kind))
         found += _limit(limit, kind, here)
     return found
+
+
+def _kind(kind: str) -> list[str]:
+    if kind in KINDS:
+        return []
+    words = list(label_key(kind))
+    return words or ([] if "/" in kind else ["must be a standard limit type or fully qualified"])
 
 
 def _limit(limit: Document, kind: str, here: str) -> list[Cause]:

@@ -84,6 +84,9 @@ def device_causes(devices: Documents, volumes: dict[str, Document], field: str) 
         elif "persistentVolumeClaim" not in volume and "ephemeral" not in volume:
             why = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
             found.append(complaints.invalid(f"{here}.name", name, why))
-        if not device.get("devicePath"):
+        path = device.get("devicePath") or ""
+        if not path:
             found.append(complaints.required(f"{here}.devicePath"))
+        elif ".." in path.split("/"):
+            found.append(complaints.invalid(f"{here}.devicePath", path, "can not contain backsteps ('..')"))
     return found

@@ -6,10 +6,11 @@ from dataclasses import replace
 from datetime import datetime
 
 from allaboard.api import kinds
-from allaboard.api.documents import Document, Documents, dig
+from allaboard.api.documents import Document, Documents, dig, without
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import placement, shown
+from allaboard.cluster.kinds.service import network
 from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.metadata import label_value
 from allaboard.cluster.rules import Rules, built_in
@@ -32,7 +33,8 @@ def default(node: Document) -> Document:
 
 
 def prepare(new: Document, old: Document | None, subresource: str) -> Document:
-    """A node may be born with a status: kubelets register themselves in one write."""
+    """A node may be born with a status: kubelets register themselves in one write. What configured them once is gone."""
+    new = without(new, "spec", "configSource")
     if old is None:
         return new
     if subresource == "status":
@@ -42,6 +44,8 @@ def prepare(new: Document, old: Document | None, subresource: str) -> Document:
 
 def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     found = taints(dig(new, "spec", "taints", default=[]), "metadata.taints")
+    for index, text in enumerate(dig(new, "spec", "podCIDRs", default=[])):
+        found += network(text, f"spec.podCIDRs[{index}]")
     if old is None:
         return found
     after, before = new.get("spec") or {}, old.get("spec") or {}
@@ -52,6 +56,11 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
         why = 'node updates may not change podCIDR except from "" to valid'
         found.append(complaints.forbidden("spec.podCIDRs", why))
     return found
+
+
+def warnings(new: Document, old: Document | None) -> list[str]:
+    given = dig(new, "spec", "externalID")
+    return ["spec.externalID: this field is deprecated, and is unused by Kubernetes"] if given else []
 
 
 def taints(listed: Documents, field: str) -> list[Cause]:
@@ -140,6 +149,7 @@ RULES: tuple[Rules, ...] = (
         default=default,
         prepare=prepare,
         check=check,
+        warnings=warnings,
         fields={"spec.unschedulable": _unschedulable},
         columns=COLUMNS,
         row=row,

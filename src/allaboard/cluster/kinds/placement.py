@@ -141,6 +141,8 @@ def _pod_term(term: Document, field: str) -> list[Cause]:
     found += selector(term.get("namespaceSelector"), f"{field}.namespaceSelector")
     for name in term.get("namespaces") or ():
         found += complaints.all_invalid(f"{field}.namespace", name, names.dns_label(name))
+    for part in ("matchLabelKeys", "mismatchLabelKeys"):
+        found += _label_keys(term, part, field)
     key = term.get("topologyKey") or ""
     if not key:
         found.append(complaints.required(f"{field}.topologyKey", "can not be empty"))
@@ -199,5 +201,30 @@ def spread(constraints: Documents, field: str) -> list[Cause]:
             pair = f"{{{key}, {action}}}"
             found.append(complaints.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", pair))
         seen.add((key, action))
+        found += _domains(constraint.get("minDomains"), action, f"{here}.minDomains")
+        for part in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            if constraint.get(part) is not None and constraint[part] not in ("Honor", "Ignore"):
+                found.append(complaints.not_supported(f"{here}.{part}", constraint[part], ("Honor", "Ignore")))
+        found += _label_keys(constraint, "matchLabelKeys", here)
         found += selector(constraint.get("labelSelector"), f"{here}.labelSelector")
+    return found
+
+
+def _domains(least: int | None, action: str, field: str) -> list[Cause]:
+    if least is None:
+        return []
+    found = [complaints.invalid(field, least, "must be greater than zero")] if least <= 0 else []
+    if action != "DoNotSchedule":
+        why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        found.append(complaints.invalid(field, least, why))
+    return found
+
+
+def _label_keys(term: Document, part: str, here: str) -> list[Cause]:
+    """Keys whose values are the pod's own; they narrow a selector and need one."""
+    keys, found = term.get(part) or [], list[Cause]()
+    if keys and term.get("labelSelector") is None:
+        found.append(complaints.forbidden(f"{here}.{part}", "must not be specified when labelSelector is not set"))
+    for index, key in enumerate(keys):
+        found += label_name(key, f"{here}.{part}[{index}]")
     return found

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from allaboard.api import kinds, quantity
-from allaboard.api.documents import Document, dig
+from allaboard.api.documents import Document, dig, without
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import containers, podchange, podspec, podview
@@ -66,6 +66,8 @@ def _on_host(port: Document) -> Document:
 
 def prepare(new: Document, old: Document | None, subresource: str) -> Document:
     if old is None:
+        # Upstream: workloadRef is behind a gate that is closed.
+        new = without(new, "spec", "workloadRef")
         if new["spec"].get("terminationGracePeriodSeconds", 0) < 0:
             new = {**new, "spec": {**new["spec"], "terminationGracePeriodSeconds": 1}}
         if new["spec"].get("resources"):

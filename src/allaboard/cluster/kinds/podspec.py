@@ -21,7 +21,7 @@ DEFAULTS = {
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 NOT_AN_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-_LOOSE_LABEL = "[a-z0-9_]([-_a-z0-9]*[a-z0-9_])?"
+_LOOSE_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 LOOSE = rf"{_LOOSE_LABEL}(\.{_LOOSE_LABEL})*"
 LOOSE_WORDS = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must "
@@ -219,6 +219,8 @@ def _numbers(spec: Document, field: str) -> list[Cause]:
         found.append(complaints.invalid(f"{field}.activeDeadlineSeconds", deadline, why))
     if preemption is not None and preemption not in PREEMPTION:
         found.append(complaints.not_supported(f"{field}.preemptionPolicy", preemption, PREEMPTION))
+    if spec.get("resources"):
+        found += resources.whole_pod(spec, f"{field}.resources")
     if spec.get("overhead"):
         found += resources.requirements({"limits": spec["overhead"]}, f"{field}.overhead")
     return found + _system(spec, f"{field}.os") + _host_name(spec, f"{field}.hostnameOverride")

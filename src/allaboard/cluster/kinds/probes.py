@@ -81,7 +81,7 @@ def _handler(name: str, action: Document, field: str, grace: int) -> list[Cause]
     if name == "exec":
         return [] if action.get("command") else [complaints.required(f"{field}.command")]
     if name == "sleep":
-        return _sleep(action.get("seconds", 0), f"{field}.seconds", grace)
+        return _sleep(action.get("seconds", 0), field, grace)
     found = port_causes(action.get("port", 0), f"{field}.port")
     if name == "httpGet":
         if not action.get("path"):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from allaboard.api import kinds, names, quantity
-from allaboard.api.documents import Document, dig
+from allaboard.api.documents import Document, Documents, dig
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import resources, shown
@@ -40,6 +40,7 @@ AMOUNTS = frozenset(
         "limits.ephemeral-storage",
     ]
 )
+ONLY_THERE = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")
 SCOPES = frozenset(
     [
         "Terminating",
@@ -64,8 +65,32 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     scopes = spec.get("scopes") or []
     if any(scope not in SCOPES for scope in scopes):
         found.append(complaints.invalid("spec.scopes", scopes, "unsupported scope"))
+    found += _scope_selector(dig(spec, "scopeSelector", "matchExpressions", default=[]))
     if old is not None:
         found += complaints.immutable("spec.scopes", scopes, dig(old, "spec", "scopes", default=[]))
+    return found
+
+
+def _scope_selector(expressions: Documents) -> list[Cause]:
+    where, found = "spec.scopeSelector.matchExpressions", list[Cause]()
+    for expression in expressions:
+        scope, operator = expression.get("scopeName") or "", expression.get("operator") or ""
+        values = expression.get("values") or []
+        if scope not in SCOPES:
+            found.append(complaints.invalid(f"{where}.scopeName", scope, "unsupported scope"))
+        if scope in ONLY_THERE and operator != "Exists":
+            why = f"must be 'Exist' when scope is any of {', '.join(ONLY_THERE)}"
+            found.append(complaints.invalid(f"{where}.operator", operator, why))
+        if operator in ("In", "NotIn"):
+            if not values:
+                why = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                found.append(complaints.required(f"{where}.values", why))
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                why = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+                found.append(complaints.invalid(f"{where}.values", values, why))
+        else:
+            found.append(complaints.invalid(f"{where}.operator", operator, "not a valid selector operator"))
     return found
 
 

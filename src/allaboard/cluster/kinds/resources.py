@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 from allaboard.api import names, quantity
@@ -41,6 +42,9 @@ STANDARD = frozenset(
 )
 
 
+Named = Callable[[str], tuple[str, ...]]
+
+
 def is_huge(name: str) -> bool:
     return name.startswith(HUGE_PAGES)
 
@@ -69,6 +73,17 @@ def name_complaints(name: str) -> tuple[str, ...]:
     return () if is_native(name) or is_extended(name) else ("doesn't follow extended resource name standard",)
 
 
+def pod_name_complaints(name: str) -> tuple[str, ...]:
+    """What is wrong with a resource name of a whole pod, but for its not being one of the few."""
+    if found := names.qualified_name(name):
+        return tuple(found)
+    return (
+        ()
+        if "/" in name or name in STANDARD or is_huge(name)
+        else ("must be a standard resource type or fully qualified",)
+    )
+
+
 @lru_cache(maxsize=4096)
 def amount_complaints(name: str, amount: str) -> tuple[str, ...]:
     """What is wrong with an amount of a resource."""
@@ -92,18 +107,38 @@ def _pages(name: str, value: quantity.Quantity) -> list[str]:
     return [] if whole or value.nanos == 0 else [f"{value} is not positive integer multiple of {name}"]
 
 
-def requirements(resources: Document, field: str) -> list[Cause]:
+def requirements(resources: Document, field: str, named: Named = name_complaints) -> list[Cause]:
     """Every breach in the `resources` of a container."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     if not limits and not requests:
         return []
-    found = amounts(limits, f"{field}.limits") + amounts(requests, f"{field}.requests")
+    found = amounts(limits, f"{field}.limits", named) + amounts(requests, f"{field}.requests", named)
     asked = limits.keys() | requests.keys()
     # Upstream: huge pages back cpu and memory with pages; they cannot be the only thing asked for.
     if any(is_huge(name) for name in asked) and not asked & {"cpu", "memory"}:
         found.append(complaints.forbidden(field, "HugePages require cpu or memory"))
     for name, amount in requests.items():
         found += _against_limit(name, amount, limits, field)
+    return found
+
+
+FOR_PODS = ("cpu", "hugepages-", "memory")
+
+
+def whole_pod(spec: Document, field: str) -> list[Cause]:
+    """What a pod asks for as a whole: of little, and never less than its containers together."""
+    asked, found = spec["resources"], list[Cause]()
+    if asked.get("claims"):
+        found.append(complaints.forbidden(f"{field}.claims", "claims may not be set for Resources at pod-level"))
+        found += claims(asked["claims"], spec, f"{field}.claims")
+    found += requirements(asked, field, pod_name_complaints)
+    listed = spec.get("containers") or []
+    sums = quantity.total([quantity.resources((c.get("resources") or {}).get("requests")) for c in listed])
+    for name, amount in sums.items():
+        own = (asked.get("requests") or {}).get(name)
+        if own is not None and amount > quantity.parse(own):
+            why = f"must be greater than or equal to aggregate container requests of {amount}"
+            found.append(complaints.invalid(f"{field}.requests[{name}]", own, why))
     return found
 
 
@@ -123,15 +158,20 @@ def claims(listed: Documents, spec: Document, field: str) -> list[Cause]:
             found.append(complaints.duplicate(here, key if name not in seen else name))
         seen.add(key)
         if name not in known:
-            found.append(complaints.not_found(here, name))
+            listing = f": {', '.join(sorted(str(n) for n in known))}" if known else " which is empty"
+            words = f"Not found: {complaints.shown(name)}: must be one of the names in pod.spec.resourceClaims{listing}"
+            found.append(Cause("FieldValueNotFound", here, words))
     return found
 
 
-def amounts(listed: Document, field: str) -> list[Cause]:
+def amounts(listed: Document, field: str, named: Named = name_complaints) -> list[Cause]:
     found: list[Cause] = []
     for name, amount in listed.items():
-        for why in name_complaints(name):
+        wrong = named(name)
+        for why in wrong:
             found.append(complaints.invalid(f"{field}[{name}]", name, why))
+        if not wrong and named is pod_name_complaints and name not in FOR_PODS and not is_huge(name):
+            found.append(complaints.not_supported(f"{field}[{name}]", name, FOR_PODS))
         for why in amount_complaints(name, str(amount)):
             found.append(complaints.invalid(f"{field}[{name}]", str(amount), why))
     return found

@@ -30,7 +30,7 @@ def profile(context: Document, name: str, field: str) -> list[Cause]:
         return []
     kind, local = given.get("type") or "", given.get("localhostProfile")
     if not kind:
-        return [complaints.required(f"{field}.{name}.type", "type is required when seccompProfile is set")]
+        return [complaints.required(f"{field}.{name}.type", f"type is required when {name} is set")]
     if kind not in PROFILES:
         return [complaints.not_supported(f"{field}.{name}.type", kind, PROFILES)]
     if kind == "Localhost" and not local:
@@ -50,11 +50,17 @@ def pod(context: Document, spec: Document, field: str) -> list[Cause]:
     policy = context.get("fsGroupChangePolicy")
     if policy is not None and policy not in ("Always", "OnRootMismatch"):
         found.append(complaints.not_supported(f"{field}.fsGroupChangePolicy", policy, ("Always", "OnRootMismatch")))
+    groups = context.get("supplementalGroupsPolicy")
+    if groups is not None and groups not in ("Merge", "Strict"):
+        found.append(complaints.not_supported(f"{field}.supplementalGroupsPolicy", groups, ("Merge", "Strict")))
     return found + profile(context, "seccompProfile", field) + profile(context, "appArmorProfile", field)
 
 
 def container(context: Document, field: str) -> list[Cause]:
     found = identities(context, field)
+    mount = context.get("procMount")
+    if mount is not None and mount not in ("Default", "Unmasked"):
+        found.append(complaints.not_supported(f"{field}.procMount", mount, ("Default", "Unmasked")))
     if context.get("allowPrivilegeEscalation") is False:
         if context.get("privileged"):
             why = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"

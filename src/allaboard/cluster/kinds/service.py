@@ -17,6 +17,7 @@ from allaboard.cluster.metadata import label_causes, label_key
 from allaboard.cluster.rules import Rules, built_in
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+NEAR = ("PreferClose", "PreferSameZone", "PreferSameNode")
 WITH_PORTS = ("NodePort", "LoadBalancer")
 ONLY_BALANCED = "may only be used when `type` is 'LoadBalancer'"
 
@@ -95,7 +96,7 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     found += _addresses(spec)
     if spec.get("type") not in TYPES:
         found.append(complaints.not_supported("spec.type", spec.get("type", ""), TYPES))
-    found += _traffic(spec)
+    found += _traffic(spec) + _balancing(spec)
     return found if old is None else found + _settled(new, old)
 
 
@@ -181,6 +182,9 @@ def _addresses(spec: Document) -> list[Cause]:
     for index, address in enumerate(given):
         if not is_address(address) and (index, address) != (0, "None"):
             found.append(complaints.invalid(f"spec.clusterIPs[{index}]", address, NOT_AN_ADDRESS))
+    for index, family in enumerate(spec.get("ipFamilies") or ()):
+        if family not in ("IPv4", "IPv6"):
+            found.append(complaints.not_supported(f"spec.ipFamilies[{index}]", family, ("IPv4", "IPv6")))
     policy = spec.get("ipFamilyPolicy")
     if policy is not None and policy not in ("PreferDualStack", "RequireDualStack", "SingleStack"):
         choices = ("PreferDualStack", "RequireDualStack", "SingleStack")
@@ -204,6 +208,45 @@ def _traffic(spec: Document) -> list[Cause]:
     if spec.get("allocateLoadBalancerNodePorts") is not None and kind != "LoadBalancer":
         found.append(complaints.forbidden("spec.allocateLoadBalancerNodePorts", ONLY_BALANCED))
     return found
+
+
+def _balancing(spec: Document) -> list[Cause]:
+    """What only services with a load balancer in front of them have."""
+    balanced, found = spec.get("type") == "LoadBalancer", list[Cause]()
+    if spec.get("loadBalancerClass") is not None:
+        name = spec["loadBalancerClass"]
+        words = label_key(name) if balanced else ()
+        found += complaints.all_invalid("spec.loadBalancerClass", name, words)
+        found += [] if balanced else [complaints.forbidden("spec.loadBalancerClass", ONLY_BALANCED)]
+    if ranges := spec.get("loadBalancerSourceRanges"):
+        found += [] if balanced else [complaints.forbidden("spec.LoadBalancerSourceRanges", ONLY_BALANCED)]
+        for index, text in enumerate(ranges):
+            found += network(text.strip(), f"spec.LoadBalancerSourceRanges[{index}]")
+    port = spec.get("healthCheckNodePort") or 0
+    if port and not needs_health_check(spec):
+        why = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        found.append(complaints.invalid("spec.healthCheckNodePort", port, why))
+    near = spec.get("trafficDistribution")
+    if near is not None and near not in NEAR:
+        found.append(complaints.not_supported("spec.trafficDistribution", near, NEAR))
+    return found
+
+
+def network(text: str, field: str) -> list[Cause]:
+    try:
+        ipaddress.ip_network(text, strict=False)
+        if "/" in text:
+            return []
+    except ValueError:
+        pass
+    return [complaints.invalid(field, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+
+
+def warnings(new: Document, old: Document | None) -> list[str]:
+    spec = new.get("spec") or {}
+    if spec.get("externalName") and spec.get("type") != "ExternalName":
+        return ['spec.externalName is ignored when spec.type is not "ExternalName"']
+    return []
 
 
 def _settled(new: Document, old: Document) -> list[Cause]:
@@ -281,6 +324,7 @@ RULES: tuple[Rules, ...] = (
         default=default,
         prepare=prepare,
         check=check,
+        warnings=warnings,
         fields={"spec.clusterIP": _address, "spec.type": _type},
         answers_object=True,
         columns=COLUMNS,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from allaboard.api.documents import Document
-from allaboard.api.errors import Cause
+from allaboard.api.errors import BadRequest, Cause
 from allaboard.cluster import complaints
 from allaboard.schema.nodes import Node
 from allaboard.schema.rules import rule_faults
 from allaboard.schema.structure import Structure
 
+PART = Structure({"$ref": "apiextensions.v1.JSONSchemaProps"})
+UNREADABLE = 'CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition: '
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 LIST_TYPES = ("atomic", "map", "set")
 FORBIDDEN = ("definitions", "dependencies", "deprecated", "discriminator", "id", "patternProperties", "$ref")
@@ -16,6 +18,7 @@ FORBIDDEN = ("definitions", "dependencies", "deprecated", "discriminator", "id",
 
 def causes(schema: Document, field: str) -> list[Cause]:
     """Every breach of a schema at the root of a version."""
+    _check_types(schema)
     if not schema.get("type"):
         return [complaints.required(f"{field}.type", "must not be empty at the root")]
     found: list[Cause] = []
@@ -66,6 +69,20 @@ def _children(schema: Document, field: str) -> list[Cause]:
     return found
 
 
+def _check_types(schema: Document) -> None:
+    """Decode what stands where a schema or something else may: an `items`, an `additionalProperties`."""
+    for name, others in (("items", (list, None.__class__)), ("additionalProperties", (bool, None.__class__))):
+        part = schema.get(name)
+        if isinstance(part, dict):
+            if fault := PART.admit(part).malformed:
+                raise BadRequest(f"{UNREADABLE}{fault}")
+            _check_types(part)
+        elif not isinstance(part, others):
+            raise BadRequest(f"{UNREADABLE}json: cannot unmarshal into Go struct field JSONSchemaProps.{name}")
+    for child in (schema.get("properties") or {}).values():
+        _check_types(child or {})
+
+
 def _list_type(schema: Document, field: str) -> list[Cause]:
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or []
     where = f"{field}.x-kubernetes-list-map-keys"
@@ -86,6 +103,7 @@ def _list_type(schema: Document, field: str) -> list[Cause]:
 
 def _keys(schema: Document, keys: list[str], field: str) -> list[Cause]:
     items = schema.get("items") or {}
+    items = items if isinstance(items, dict) else {}
     properties, required, found = items.get("properties") or {}, items.get("required") or [], list[Cause]()
     for index, key in enumerate(keys):
         if key not in properties:

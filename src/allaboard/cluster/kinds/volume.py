@@ -11,36 +11,36 @@ from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import claim, placement, shown
 from allaboard.cluster.kinds.shown import column
+from allaboard.cluster.kinds.volumes import MISSPELT
 from allaboard.cluster.rules import Rules, built_in
 
 DEFAULTS = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}
 POLICIES = ("Delete", "Recycle", "Retain")
-SOURCES = frozenset(
-    [
-        "awsElasticBlockStore",
-        "azureDisk",
-        "azureFile",
-        "cephfs",
-        "cinder",
-        "csi",
-        "fc",
-        "flexVolume",
-        "flocker",
-        "gcePersistentDisk",
-        "glusterfs",
-        "hostPath",
-        "iscsi",
-        "local",
-        "nfs",
-        "photonPersistentDisk",
-        "portworxVolume",
-        "quobyte",
-        "rbd",
-        "scaleIO",
-        "storageos",
-        "vsphereVolume",
-    ]
-)
+# In the order in which the server looks for a second source.
+SOURCES = [
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+]
 
 
 def default(document: Document) -> Document:
@@ -52,7 +52,8 @@ def default(document: Document) -> Document:
 
 def prepare(new: Document, old: Document | None, subresource: str) -> Document:
     if old is None:
-        return {**new, "status": {"phase": "Pending"}}
+        since = new["metadata"].get("creationTimestamp")
+        return {**new, "status": {"phase": "Pending"} | ({"lastPhaseTransitionTime": since} if since else {})}
     if subresource == "status":
         return {**new, "spec": old["spec"]}
     return {**new, "status": old.get("status", {})}
@@ -68,11 +69,11 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     unknown = [mode for mode in modes if mode not in claim.MODES]
     found += [complaints.not_supported("spec.accessModes", mode, claim.MODES) for mode in unknown]
     found += _capacity(spec.get("capacity") or {})
-    given = sorted(SOURCES & spec.keys())
+    given = [name for name in SOURCES if spec.get(name) is not None]
     if not given:
         found.append(complaints.required("spec", "must specify a volume type"))
     more = "may not specify more than 1 volume type"
-    found += [complaints.forbidden(f"spec.{name}", more) for name in given[1:]]
+    found += [complaints.forbidden(f"spec.{MISSPELT.get(name, name)}", more) for name in given[1:]]
     policy = spec.get("persistentVolumeReclaimPolicy")
     if policy not in POLICIES:
         found.append(complaints.not_supported("spec.persistentVolumeReclaimPolicy", policy, POLICIES))

@@ -69,6 +69,8 @@ MUST_SAY = {
     "azureFile": ("secretName", "shareName"),
     "csi": ("driver",),
     "hostPath": ("path",),
+    "scaleIO": ("gateway", "system", "volumeName"),
+    "image": ("reference",),
 }
 
 

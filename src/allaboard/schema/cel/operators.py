@@ -15,7 +15,7 @@ from allaboard.schema.cel.scope import Scope
 from allaboard.schema.cel.syntax import UInt
 from allaboard.schema.cel.types import BOOL, DURATION, DYN, TIMESTAMP, Type
 from allaboard.schema.cel.values import CelError, equal
-from allaboard.schema.nodes import LIST, MAP, Node
+from allaboard.schema.nodes import LIST, MAP, Node, is_closed
 
 Run = Callable[[Scope], Any]
 _NUMBERS = frozenset({"int", "uint", "double"})
@@ -68,7 +68,8 @@ def equality(left: Type, right: Type) -> Callable[[Any, Any], bool] | None:
 
 def _alike(left: Any, right: Any, node: Node) -> bool:
     """Equality through a schema: sets have no order, keyed lists are compared key by key."""
-    if equal(left, right):
+    # Where everything has a declared type, plain equality cannot take true for 1.
+    if left == right and (is_closed(node) or equal(left, right)):
         return True
     if node.shape == LIST and isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and _alike_lists(left, right, node)

@@ -40,7 +40,8 @@ class Url:
             _ = parts.port
         except ValueError as problem:
             raise ValueError(f'parse "{text}": {problem}') from None
-        if not (parts.scheme and (parts.netloc or parts.path)) and not text.startswith("/"):
+        odd = re.search(r"\s", parts.netloc) or re.search(r"[\x00-\x1f\x7f]", text)
+        if odd or (not (parts.scheme and (parts.netloc or parts.path)) and not text.startswith("/")):
             raise ValueError(f"URL parse error during conversion from string: parse {text!r}: invalid URI for request")
         return cls(parts)
 

@@ -1,0 +1,153 @@
+"""The documents scheduling goes by, as last told, and how they read: whose a pod is, and what task it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from allaboard.api import labels
+from allaboard.api.documents import Document, Key, dig
+from allaboard.api.kinds import JOB, QUEUE, Kind
+from allaboard.api.meta import controller_of, is_leaving, key_of, labels_of, name_of, namespace_of, refers_to
+from allaboard.scheduling import groups, readings
+from allaboard.scheduling.assumptions import Assumptions
+from allaboard.scheduling.demands import Demands
+from allaboard.scheduling.facts import DEFAULT_POD_SET, Gang, Status, Task
+from allaboard.scheduling.frame import Frame
+from allaboard.scheduling.podgroups import scheduler_of, stands_alone
+from allaboard.scheduling.storage import Shelves
+
+
+class Ledger:
+    """Everything told, and what was assumed about it. It reads; `Snapshot` hears and brings into the state."""
+
+    def __init__(self, schedulers: frozenset[str]) -> None:
+        self.schedulers = schedulers
+        self.frame = Frame()
+        self.pods: dict[Key, Document] = {}
+        self.groups: dict[str, tuple[Kind, Document]] = {}
+        self.requests: dict[Key, Document] = {}
+        self.classes: dict[str, Document] = {}
+        self.jobs: dict[Key, Document] = {}
+        self.jobless: dict[Key, set[Key]] = {}  # pods whose Job is not seen yet
+        self.named: dict[str, set[Key]] = {}  # gang → pods that say they belong to it
+        self.leaving: set[str] = set()  # namespaces on their way out
+        self.shelves = Shelves()
+        self.assumed = Assumptions()
+        self._roles: dict[str, frozenset[str]] = {}
+        self._demands = Demands()
+
+    def note_group(self, kind: Kind, name: str, group: Document | None) -> bool:
+        """Keep a PodGroup, or forget it; whether that says something new."""
+        before = self.groups.get(name)
+        if group is None:
+            self.groups.pop(name, None)
+            self._roles.pop(name, None)
+            return True
+        self.groups[name] = (kind, group)
+        self._roles[name] = groups.roles_of(group)
+        return before is None or groups.says_other(before[1], group)
+
+    def note_pod(self, key: Key, old: Document | None, new: Document | None) -> None:
+        """Keep a pod, or forget it, with the group it names and the claims it mounts."""
+        self._note_name(key, old, new)
+        if new is None:
+            self.pods.pop(key, None)
+            self.shelves.forget(key)
+            self.assumed.forget(key)
+        else:
+            self.pods[key] = new
+            self.shelves.use(key, new)
+            self.assumed.settle(key, new)
+
+    def _note_name(self, key: Key, old: Document | None, new: Document | None) -> None:
+        before, after = (groups.named_gang(pod) if pod is not None else "" for pod in (old, new))
+        if before and before != after and before in self.named:
+            self.named[before].discard(key)
+            if not self.named[before]:
+                del self.named[before]
+        if after:
+            self.named.setdefault(after, set()).add(key)
+
+    # --- reading ---
+
+    def home(self, pod: Document) -> str:
+        """The gang a pod belongs to, known or not; "" for pods of others and those the grouper has yet to see."""
+        if scheduler_of(pod) not in self.schedulers:
+            return ""
+        if name := groups.named_gang(pod):
+            return name if self._has_place(pod, name) else ""
+        job = _job(pod)
+        if job is not None and job not in self.jobs:
+            self.jobless.setdefault(job, set()).add(key_of(pod))
+        alone = stands_alone(pod, self.jobs.get(job) if job else None)
+        return f"{namespace_of(pod)}/{name_of(pod)}{groups.ALONE}" if alone else ""
+
+    def _has_place(self, pod: Document, name: str) -> bool:
+        """A pod on a node whose group is gone, or has no such role, is counted as a stranger."""
+        on_a_node = bool(pod["spec"].get("nodeName"))
+        return not on_a_node or (name in self.groups and self._pod_set(pod, name) is not None)
+
+    def gang(self, name: str, keys: Iterable[Key]) -> Gang | None:
+        """The gang of these pods with its tasks; None without pods, or while its PodGroup is not there."""
+        there = [key for key in keys if key in self.pods]
+        pods = [self.pods[key] for key in there]
+        if not pods or not (name.endswith(groups.ALONE) or name in self.groups):
+            return None
+        tasks = (self.task(key, pod, name) for key, pod in zip(there, pods, strict=True))
+        return replace(self._empty(name, pods), tasks=tuple(task for task in tasks if task is not None))
+
+    def _empty(self, name: str, pods: list[Document]) -> Gang:
+        if name.endswith(groups.ALONE):
+            return groups.lonely(name, pods[0], self.classes)
+        kind, group = self.groups[name]
+        return groups.grouped(name, group, groups.queue_for(kind, group, pods, self.frame.facts[QUEUE]), self.classes)
+
+    def _pod_set(self, pod: Document, name: str) -> str | None:
+        """The role a pod plays in its gang; None where the gang has no such role."""
+        if name.endswith(groups.ALONE) or name not in self.groups:
+            return DEFAULT_POD_SET
+        roles = self._roles[name]
+        role = labels_of(pod).get(labels.SUB_GROUP) if roles else DEFAULT_POD_SET
+        return role if role in roles or not roles else None
+
+    def task(self, key: Key, pod: Document, name: str) -> Task | None:
+        """The pod as a task of its gang; None where it has no place or no claim to one."""
+        role = self._pod_set(pod, name)
+        if role is None or (is_leaving(pod) and not pod["spec"].get("nodeName")):
+            return None
+        request = self.requests.get(key)
+        task = readings.task(pod, self._demands.of(pod, self.shelves.of(key, pod)), request, role)
+        failed = request is not None and dig(request, "status", "phase") == "Failed"
+        if failed or (task.status == Status.PENDING and self._is_barred(key, name)):
+            return replace(task, status=Status.GATED, node="")  # until what stands in the way is gone
+        return self.assumed.about(key, task)
+
+    def _is_barred(self, key: Key, name: str) -> bool:
+        """Whether a pod may not be placed now whatever room there is."""
+        if self.assumed.holds(name) or key.namespace in self.leaving:
+            return True
+        return name in self.groups and groups.is_backed_off(self.groups[name][1])
+
+    def stranger(self, pod: Document) -> Task | None:
+        """A pod of others that takes room on a node."""
+        if not pod["spec"].get("nodeName") or dig(pod, "status", "phase") in ("Succeeded", "Failed"):
+            return None
+        return readings.task(pod, self._demands.of(pod), None, DEFAULT_POD_SET)
+
+    def standing_on(self, nodes: set[str]) -> list[Key]:
+        """The pods that are on these nodes, or about to be."""
+        wanted = {key: dig(request, "spec", "selectedNode") for key, request in self.requests.items()}
+        return [key for key, pod in self.pods.items() if (pod["spec"].get("nodeName") or wanted.get(key)) in nodes]
+
+    def failed_requests(self) -> Iterator[tuple[Key, Document]]:
+        """Requests that were tried in vain, or whose pod is gone: they make room for a new decision."""
+        for key, request in self.requests.items():
+            if dig(request, "status", "phase") == "Failed" or key not in self.pods:
+                yield key, request
+
+
+def _job(pod: Document) -> Key | None:
+    """The Job that manages a pod, if one does."""
+    owner = controller_of(pod)
+    return Key(namespace_of(pod), owner["name"]) if owner and refers_to(owner, JOB) else None
