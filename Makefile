@@ -33,6 +33,14 @@ bench: $(VENV)/.dev
 conformance: $(VENV)/.dev
 	$(BIN)/python -m tests.conformance.run --data "$(DATA)" $(if $(SUITE),--suite $(SUITE))
 
+# Requests with something wrong in them: none may be answered with a failure of ours.
+fuzz: $(VENV)/.dev
+	$(BIN)/python -m tests.cluster.fuzz $(or $(N),100000)
+
+# kill -9 at random moments under load: nothing acknowledged may be lost.
+chaos: $(VENV)/.dev
+	$(BIN)/python -m tests.cluster.chaos $(or $(N),1000)
+
 $(VENV)/.installed: pyproject.toml
 	@echo "setting up $(VENV) (once)" >&2
 	@$(PYTHON) -m venv $(VENV)

@@ -25,7 +25,12 @@ ROUNDS, CLIENTS = 1000, 32
 
 def pod(name: str) -> Document:
     resources = {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"memory": "2Gi"}}
-    container = {"name": "main", "image": "python:3.11", "command": ["python3", "-c", "print(1)"], "resources": resources}
+    container = {
+        "name": "main",
+        "image": "python:3.11",
+        "command": ["python3", "-c", "print(1)"],
+        "resources": resources,
+    }
     metadata = {"name": name, "namespace": "default", "labels": {"app": "bench"}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
 
@@ -34,7 +39,12 @@ def job_set(name: str) -> Document:
     template = {"spec": {"template": {"spec": pod("x")["spec"] | {"restartPolicy": "Never"}}}}
     parts = [{"name": part, "replicas": 1, "template": template} for part in ("launcher", "node")]
     metadata = {"name": name, "namespace": "default"}
-    return {"apiVersion": JOB_SET.api_version, "kind": "JobSet", "metadata": metadata, "spec": {"replicatedJobs": parts}}
+    return {
+        "apiVersion": JOB_SET.api_version,
+        "kind": "JobSet",
+        "metadata": metadata,
+        "spec": {"replicatedJobs": parts},
+    }
 
 
 async def cpu_each(work: Callable[[int], Awaitable[object]], rounds: int = ROUNDS) -> float:

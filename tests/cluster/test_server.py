@@ -2,10 +2,10 @@
 
 import asyncio
 import json
-import random
 
 import pytest
 
+from tests.cluster.fuzz import fuzz
 from tests.cluster.plane import Plane, config_map, plain, pod
 
 CMS = "/api/v1/namespaces/default/configmaps"
@@ -232,61 +232,7 @@ def test_deep_nesting_is_refused_not_fallen_over():
     run(story)
 
 
-MEDIA = (
-    "application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "application/merge-patch+json",
-    "application/json-patch+json", "application/strategic-merge-patch+json", "application/apply-patch+yaml", "text/x",
-)  # fmt: skip
-PATHS = (
-    CMS, f"{CMS}/a", "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/pods/p/status", "/api/v1/nodes",
-    "/apis/batch/v1/namespaces/default/jobs", "/api/v1/namespaces/default/pods/p/binding", "/api/v1/namespaces/x",
-    "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
-    "/api/v1/namespaces/default/serviceaccounts/default/token",
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/api/v1/namespaces/default/events", "/apis", "/api//v1",
-)  # fmt: skip
-SEEDS = (
-    json.dumps(config_map("a", k="v")).encode(), json.dumps(pod("p")).encode(), b"[]", b"null", b"1e400", b'"x"', b"{",
-    b'{"metadata":[]}', b'{"metadata":{"name":1}}', b'{"metadata":{"labels":"x"}}', b'{"spec":"x"}', b"\xff\xfe", b"",
-    b"k8s\x00\n\x0f\n\x02v1\x12\tConfigMap\x12\x00", b"a: [", b"a: &a [*a]", b'[{"op":"add"}]', b'[{"op":"test"}]',
-    b'{"metadata":{"name":"x","generateName":null,"namespace":{}}}', b'{"spec":{"target":null}}', b"{}" * 3,
-)  # fmt: skip
-PLAIN_500 = (
-    "strconv",
-    "resourceVersion",
-    "typed",
-    "target",
-    "merge key",
-    "setElementOrder",
-    "converting",
-    "map:",
-    "retainKeys",
-)
-
-
-def scrambled(chance: random.Random) -> bytes:
-    """A body with something wrong somewhere."""
-    data = bytearray(chance.choice(SEEDS))
-    for _ in range(chance.randrange(4)):
-        if data:
-            at = chance.randrange(len(data))
-            data[at : at + chance.randrange(3)] = bytes(chance.randrange(256) for _ in range(chance.randrange(3)))
-    return bytes(data)
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 def test_malformed_requests_are_refused_and_nothing_breaks(seed):
-    """A short version of `make fuzz`: no answer may be the server's own failure."""
-
-    async def story(plane):
-        chance = random.Random(seed)
-        await plane.ask("POST", CMS, config_map("a", k="v"))
-        await plane.ask("POST", "/api/v1/namespaces/default/pods", pod("p"))
-        for _ in range(400):
-            method = chance.choice(("POST", "PUT", "PATCH", "DELETE", "GET"))
-            path = chance.choice(PATHS) + chance.choice(("", "?fieldManager=m", "?dryRun=All", "?limit=x", "?watch=0"))
-            data = scrambled(chance)
-            answer = await plane.ask(method, path, data, content_type=chance.choice(MEDIA))
-            broken = answer.code == 500 and not any(word in answer.message for word in PLAIN_500)
-            assert not broken, (method, path, data, answer.data)
-        assert (await plane.ask("GET", CMS)).code == 200
-
-    run(story)
+    """A short version of `make fuzz`."""
+    assert not asyncio.run(fuzz(800, seed)).failures

@@ -2,13 +2,8 @@
 
 import asyncio
 import os
-import random
-import signal
 import sqlite3
 import stat
-import subprocess
-import sys
-import textwrap
 
 import pytest
 
@@ -16,6 +11,7 @@ from allaboard.api.documents import Key
 from allaboard.api.errors import NoSpace
 from allaboard.cluster.memory import Store
 from allaboard.cluster.sqlite import BLOCK, VERSION, Sqlite, StoreUnusable
+from tests.cluster.chaos import kill
 
 
 def document(name: str, text: str = "x") -> dict:
@@ -131,72 +127,7 @@ def test_writes_are_refused_and_reads_go_on(tmp_path, pragma, words):
     asyncio.run(again())
 
 
-WRITER = textwrap.dedent("""
-    import asyncio, sys
-    from pathlib import Path
-    from allaboard.api.documents import Key
-    from allaboard.cluster.memory import Store
-    from allaboard.cluster.sqlite import Sqlite
-
-    async def write(store, who):
-        table = store.table("configmaps")
-        for turn in range(10**9):
-            key = Key("default", f"n{(who * 7 + turn) % 40}")
-            before = table.latest(key)
-            if before is not None and turn % 5 == 4 and int(key.name[1:]) >= 20:  # the first twenty are never removed
-                change = store.remove("configmaps", before)
-            else:
-                metadata = {"name": key.name, "namespace": "default", "uid": f"{who}-{turn}"}
-                body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"t": "z" * 2000}}
-                change = store.put("configmaps", body, before)
-            await store.commit(change)
-            print(change.revision, key.name, "-" if change.type == "DELETED" else change.item.uid, flush=True)
-
-    async def main():
-        store = Store(Sqlite(Path(sys.argv[1])))
-        print("from", store.revision, flush=True)
-        await asyncio.gather(*(write(store, who) for who in range(8)))
-
-    asyncio.run(main())
-""")
-
-
 @pytest.mark.slow
 def test_kill_9_at_random_moments_loses_no_acknowledged_write(tmp_path):
-    """Fifty times: everything a writer was told is stored is there afterwards, and no revision comes twice."""
-    path, chance = tmp_path / "plane.db", random.Random(7)
-    acknowledged: dict[str, tuple[int, str]] = {}
-    highest = 0
-    for _ in range(50):
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True, bufsize=1
-        )
-        first = writer.stdout.readline().split()
-        assert int(first[1]) >= highest, "a revision was reused"
-        for _ in range(chance.randrange(1, 400)):
-            _note(acknowledged, writer.stdout.readline())
-        writer.send_signal(signal.SIGKILL)
-        for line in writer.stdout.read().splitlines():
-            _note(acknowledged, line)
-        writer.wait()
-        highest = max(revision for revision, _ in acknowledged.values())
-        _check(path, acknowledged)
-
-
-def _note(acknowledged: dict[str, tuple[int, str]], line: str) -> None:
-    parts = line.split()
-    if len(parts) == 3:
-        revision, name, uid = int(parts[0]), parts[1], parts[2]
-        acknowledged[name] = max(acknowledged.get(name, (0, "")), (revision, uid))
-
-
-def _check(path, acknowledged: dict[str, tuple[int, str]]) -> None:
-    database = sqlite3.connect(path)
-    assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-    held = {key.rpartition("/")[2]: revision for key, revision in database.execute("SELECT key, rv FROM obj")}
-    database.close()
-    for name, (revision, uid) in acknowledged.items():
-        if uid == "-":  # removed; a later write that was not acknowledged may have brought it back
-            assert held.get(name, revision + 1) > revision
-        else:  # there, or replaced (or, past the first twenty, removed) by a later write that was not acknowledged
-            assert held.get(name, 0 if int(name[1:]) < 20 else revision) >= revision
+    """Fifty times; `make chaos` does it a thousand times."""
+    assert kill(tmp_path / "plane.db", kills=50, seed=7) > 0

@@ -1,6 +1,11 @@
 """Frameworks on a real plane: MPI over SSH, and data that is fetched before training begins."""
 
+import importlib.util
+import json
+import os
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -38,7 +43,95 @@ def test_mpi_ranks_run_on_every_node(person, tmp_path):
     assert set(ranks.values()) == {"ranks-node-0-0", "ranks-node-0-1", "ranks-launcher-0-0"}
 
 
+TORCH = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {name: sums}
+spec:
+  runtimeRef: {name: torch-distributed}
+  trainer:
+    numNodes: 2
+    numProcPerNode: 2
+    command:
+      - bash
+      - -c
+      - |
+        cat > sum.py <<'EOF'
+        import torch, torch.distributed as dist
+        dist.init_process_group("gloo")
+        rank = torch.tensor([float(dist.get_rank())])
+        dist.all_reduce(rank)
+        print(f"rank {dist.get_rank()} of {dist.get_world_size()} sums to {int(rank)}", flush=True)
+        EOF
+        exec /usr/bin/torchrun sum.py
+"""
+
+
+@pytest.mark.skipif(not Path("/usr/bin/torchrun").exists(), reason="apt-get install python3-torch")
+def test_torchrun_needs_nothing_but_the_variables(person, tmp_path):
+    file = tmp_path / "torch.yaml"
+    file.write_text(TORCH)
+    done = person.aboard("run", str(file), patience=120)
+    assert done.code == 0, done.out + done.err
+    assert all(f"rank {rank} of 4 sums to 6" in done.out + done.err for rank in range(4))
+
+
+PYTHON = """\
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainJob
+metadata: {{name: {name}}}
+spec:
+  runtimeRef: {{name: {runtime}}}
+  trainer:
+    numNodes: 2
+    env: [{{name: PYTHONPATH, value: "{path}"}}, {{name: JAX_PLATFORMS, value: cpu}}]
+    command: ["{python}", -c, {program}]
+"""
+JAX = """\
+import os, jax
+address, count = os.environ["JAX_COORDINATOR_ADDRESS"], int(os.environ["JAX_NUM_PROCESSES"])
+jax.distributed.initialize(address, count, int(os.environ["JAX_PROCESS_ID"]))
+print(f"process {jax.process_index()} of {jax.process_count()} sees {len(jax.devices())} devices", flush=True)
+"""
+XGBOOST = """\
+import os, socket, xgboost as xgb
+from xgboost import collective
+from xgboost.tracker import RabitTracker
+rank, count = int(os.environ["DMLC_TASK_ID"]), int(os.environ["DMLC_NUM_WORKER"])
+uri, port = os.environ["DMLC_TRACKER_URI"], int(os.environ["DMLC_TRACKER_PORT"])
+if rank == 0:
+    tracker = RabitTracker(host_ip=socket.gethostbyname(uri), n_workers=count, port=port)
+    tracker.start()
+with collective.CommunicatorContext(dmlc_tracker_uri=socket.gethostbyname(uri), dmlc_tracker_port=port, dmlc_retry=30):
+    print(f"worker {collective.get_rank()} of {collective.get_world_size()}", flush=True)
+if rank == 0:
+    tracker.wait_for()
+"""
+PROGRAMS = {
+    "jax": ("jax-distributed", JAX, "process {} of 2 sees 2 devices"),
+    "xgboost": ("xgboost-distributed", XGBOOST, "worker {} of 2"),
+}
+
+
+@pytest.mark.parametrize("package", PROGRAMS)
+def test_a_framework_finds_its_peers_by_its_variables(person, tmp_path, package):
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"no {package}: pip install {'xgboost-cpu' if package == 'xgboost' else package}")
+    runtime, program, words = PROGRAMS[package]
+    file = tmp_path / "job.yaml"
+    values = {"path": os.environ.get("PYTHONPATH", ""), "python": sys.executable, "program": json.dumps(program)}
+    file.write_text(PYTHON.format(name=f"with-{package}", runtime=runtime, **values))
+    done = person.aboard("run", str(file), patience=120)
+    assert done.code == 0, done.out + done.err
+    assert all(words.format(rank) in done.out + done.err for rank in range(2))
+
+
 FETCHING = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: words, namespace: default}
+data: {words.txt: fetched before training}
+---
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainingRuntime
 metadata: {name: fetching, namespace: default}
@@ -64,7 +157,7 @@ spec:
                       image: allaboard/allaboard:latest
                       command: [python3, -m, allaboard.initializers.dataset]
                       volumeMounts: [{name: initializer, mountPath: /workspace}, {name: source, mountPath: /source}]
-                  volumes: [{name: source, hostPath: {path: "%s"}}]
+                  volumes: [{name: source, configMap: {name: words}}]
         - name: node
           dependsOn: [{name: dataset-initializer, status: Complete}]
           template:
@@ -91,11 +184,8 @@ spec:
 
 
 def test_data_is_there_when_training_begins(person, tmp_path):
-    source = tmp_path / "set"
-    source.mkdir(mode=0o755)
-    (source / "words.txt").write_text("fetched before training\n")
     file = tmp_path / "job.yaml"
-    file.write_text(FETCHING % source)
+    file.write_text(FETCHING)
     applied = person.aboard("apply", "-f", str(file))
     assert applied.code == 0, applied.err
     waited = person.aboard("wait", "fetched", "--timeout", "60", patience=90)

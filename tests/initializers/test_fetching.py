@@ -208,6 +208,16 @@ def test_a_folder_that_is_mounted_is_copied(tmp_path):
     assert found(target) == {"a.txt": b"a", "sub/b.txt": b"b"}
 
 
+def test_a_mounted_config_map_is_copied_once(tmp_path):
+    source = tmp_path / "source"
+    (source / "..2026").mkdir(parents=True)
+    (source / "..2026" / "a.txt").write_bytes(b"a")
+    (source / "..data").symlink_to("..2026")
+    (source / "a.txt").symlink_to("..data/a.txt")
+    assert run("dataset", tmp_path / "out", STORAGE_URI=f"file://{source}")[0] == 0
+    assert found(tmp_path / "out") == {"a.txt": b"a"}
+
+
 def test_a_claim_is_found_under_its_mount(tmp_path):
     (tmp_path / "claims" / "models" / "llama").mkdir(parents=True)
     (tmp_path / "claims" / "models" / "llama" / "w.gguf").write_bytes(b"w")

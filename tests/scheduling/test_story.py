@@ -47,6 +47,19 @@ class Story:
     def add_node(self, which):
         self.world.put(kinds.NODE, node(f"n{which}", cpu=str(CORES)))
 
+    def delete(self, which):
+        """A user deletes one gang, group and pods."""
+        groups = sorted(
+            d["metadata"]["name"] for (kind, _), d in self.world.documents.items() if kind == kinds.POD_GROUP
+        )
+        if not groups:
+            return
+        name = groups[which % len(groups)]
+        for (kind, _), document in list(self.world.documents.items()):
+            mine = annotations_of(document).get(labels.POD_GROUP) == name or document["metadata"]["name"] == name
+            if kind in (kinds.POD, kinds.POD_GROUP, kinds.BIND_REQUEST) and mine:
+                self.world.drop(kind, document)
+
     def lose_node(self, which):
         """The machine is gone, and its pods with it."""
         name = f"n{which}"
@@ -127,13 +140,13 @@ steps = st.lists(
     st.one_of(
         st.tuples(st.just("submit"), st.tuples(st.integers(1, 4), st.integers(1, 4))),
         st.tuples(st.sampled_from(["cycle", "cycle", "bind", "bind"]), st.just((0,))),
-        st.tuples(st.sampled_from(["end", "add_node", "lose_node"]), st.tuples(st.integers(0, 2))),
+        st.tuples(st.sampled_from(["end", "delete", "add_node", "lose_node"]), st.tuples(st.integers(0, 2))),
     ),
     max_size=30,
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=3000, deadline=None)
 @given(steps)
 def test_any_story(history):
     story = Story()

@@ -38,8 +38,10 @@ def listing(settings: Settings) -> Iterator[Remote]:
     if not root.is_dir():
         raise FetchError(f'"{settings.uri}": {root} does not exist')
     for path in sorted(root.rglob("*")):
-        if path.is_file():
-            yield _remote(path, path.relative_to(root).as_posix())
+        name = path.relative_to(root).as_posix()
+        # Volumes of ConfigMaps keep their versions in folders that begin with two dots; the names beside them count.
+        if path.is_file() and not any(part.startswith("..") for part in name.split("/")):
+            yield _remote(path, name)
 
 
 def _remote(path: Path, name: str) -> Remote:

@@ -28,10 +28,6 @@ class Member(NamedTuple):
     place: int | None
 
     @property
-    def is_over(self) -> bool:
-        return self.phase in ("Succeeded", "Failed")
-
-    @property
     def is_active(self) -> bool:
         return not self.leaving and self.phase not in ("Succeeded", "Failed")
 

@@ -12,7 +12,6 @@ from allaboard.jobs.children import replicas_of
 from allaboard.jobs.draft import Draft
 
 RESTART_JOB, ELASTIC = "RestartJob", "ElasticJobSet"
-GATES = (RESTART_JOB, ELASTIC)
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,6 +152,7 @@ def _mark(item: Any, key: str) -> Any:
 def _merged_list(original: list[Any], patch: list[Any], node: Node) -> list[Any]:
     if not original and not patch:
         return original
+    _check_alike(original, patch)
     if not any(isinstance(item, dict) for item in (*original, *patch)):
         merged = list(dict.fromkeys((*original, *patch)))
         return _arranged(merged, patch, original, "")
@@ -159,6 +160,15 @@ def _merged_list(original: list[Any], patch: list[Any], node: Node) -> list[Any]
         raise Unmergeable(f"cannot merge lists without merge key for {node.name}")
     original, patch = _without_directives(original, patch, node.patch_key)
     return _arranged(_merged_items(original, patch, node), patch, original, node.patch_key)
+
+
+def _check_alike(original: list[Any], patch: list[Any]) -> None:
+    """Items of one list are of one type, and none is a list itself."""
+    types = {type(item) for item in (*original, *patch)}
+    if list in types:
+        raise Unmergeable("lists of lists are not supported")
+    if len(types) > 1:
+        raise Unmergeable(f"list element types are not identical: {plain([original, patch])}")
 
 
 def _without_directives(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:

@@ -82,7 +82,7 @@ class Agent:
         await self.start()
         async with asyncio.TaskGroup() as group:
             chores = (self.informer.run, self.queue.run, self.register.run, self._speak, self._refresh)
-            for work in (*chores, self.logs.run, self.serving.run, self.services.run):
+            for work in (*chores, self.logs.run, self.serving.run, self.services.run, self.neighbours.run):
                 group.create_task(work())
             await self.informer.synced.wait()
             await self._find_tenants()
@@ -180,6 +180,8 @@ class Agent:
         """The newer of two views of a pod counts; a status we just wrote may arrive before the watch tells it."""
         document = {"apiVersion": "v1", "kind": "Pod", **document}
         known = self.documents.get(uid_of(document))
+        if known is None:
+            self.neighbours.notice(document)
         if known is None or int(revision_of(document) or 0) >= int(revision_of(known) or 0):
             self.documents[uid_of(document)] = document
 
@@ -323,7 +325,6 @@ class Agent:
             tenant.address = before
             return self._troubled(tenant, "FailedCreatePodSandBox", f"failed to create pod sandbox: {problem}")
         tenant.remember()
-        self.neighbours.tell(tenant.document)
         return True
 
     def _troubled(self, tenant: Tenant, reason: str, message: str) -> bool:

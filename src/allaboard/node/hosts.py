@@ -71,25 +71,33 @@ def gateway_of(network: IPv4Network) -> str:
     return _dotted(int(network.network_address) + 1)
 
 
-def hosts_file(pod: Document, address: str, peers: Iterable[tuple[Document, str]]) -> str:
-    """The pod's /etc/hosts: itself, and everybody of its subdomain.
+HEAD = (
+    "# managed by the node agent of this pod\n"
+    "127.0.0.1\tlocalhost\n::1\tlocalhost ip6-localhost ip6-loopback\nfe00::0\tip6-localnet\n"
+)
 
-    Each peer also stands there as a v4-mapped address: torch looks its clients up that way, and without the line
-    every look-up waits for a name server.
+
+def hosts_file(pod: Document, address: str, peers: str) -> str:
+    """The pod's /etc/hosts: itself, everybody of its subdomain (as `peer_lines` has them), and its own aliases."""
+    own = "" if pod["spec"].get("subdomain") else peer_lines([(pod, address)])
+    aliases = "".join(
+        "\t".join([alias["ip"], *alias.get("hostnames", [])]) + "\n"
+        for alias in dig(pod, "spec", "hostAliases", default=[])
+    )
+    return HEAD + own + peers + aliases
+
+
+def peer_lines(peers: Iterable[tuple[Document, str]]) -> str:
+    """Every peer with its names, once as it is and once as a v4-mapped address.
+
+    torch looks its clients up the second way, and without that line every look-up waits for a name server.
     """
-    lines = ["127.0.0.1\tlocalhost", "::1\tlocalhost ip6-localhost ip6-loopback", "fe00::0\tip6-localnet"]
-    lines += _lines(address, names_of(pod))
-    for peer, where in peers:
-        if where != address:
-            lines += _lines(where, names_of(peer))
-    for alias in dig(pod, "spec", "hostAliases", default=[]):
-        lines.append("\t".join([alias["ip"], *alias.get("hostnames", [])]))
-    return "\n".join(["# managed by the node agent of this pod", *lines, ""])
+    return "".join(_lines(address, names_of(peer)) for peer, address in peers)
 
 
-def _lines(address: str, names: tuple[str, ...]) -> list[str]:
+def _lines(address: str, names: tuple[str, ...]) -> str:
     text = "\t".join(names)
-    return [f"{address}\t{text}", f"::ffff:{address}\t{text}"]
+    return f"{address}\t{text}\n::ffff:{address}\t{text}\n"
 
 
 def peers_of(pod: Document, pods: Iterable[Document]) -> list[Document]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -10,9 +11,11 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 from allaboard.api.documents import Document
-from allaboard.api.meta import uid_of
+from allaboard.api.meta import namespace_of, uid_of
 from allaboard.node import hosts
 from allaboard.node.tenants import Tenant
+
+GATHERING = 0.02  # seconds in which those who come together are counted as one arrival
 
 
 class Neighbours:
@@ -22,6 +25,9 @@ class Neighbours:
         self.state, self.documents, self.tenants = state, documents, tenants
         self.network = IPv4Network("127.0.0.0/8")
         self.book: dict[str, str] = {}
+        self._news: dict[str, Document] = {}  # by group, one pod of it
+        self._told = asyncio.Event()
+        self._changed = False
 
     def open(self, network: IPv4Network) -> None:
         self.network = network
@@ -37,7 +43,7 @@ class Neighbours:
             if not address:
                 return ""
             self.book[place] = address
-            self._remember()
+            self._changed = True
         return self.book[place]
 
     def leave(self, pod: Document) -> None:
@@ -47,6 +53,9 @@ class Neighbours:
             self.book.pop(str(place), None)
 
     def _remember(self) -> None:
+        if not self._changed:
+            return
+        self._changed = False
         path = self.state / "addresses.json"
         fresh = path.with_suffix(".new")
         fresh.write_text(json.dumps(self.book))
@@ -54,27 +63,53 @@ class Neighbours:
 
     def peers(self, pod: Document) -> list[tuple[Document, str]]:
         """The pod and everybody of its subdomain; who has no address yet is given one, so names are known early."""
-        found = [pod, *hosts.peers_of(pod, self.documents.values())]
-        return [(peer, address) for peer in found if (address := self.settle(peer))]
+        found = {uid_of(peer): peer for peer in (pod, *hosts.peers_of(pod, self.documents.values()))}
+        settled = [(peer, address) for peer in found.values() if (address := self.settle(peer))]
+        self._remember()
+        return settled
 
     def names(self, pod: Document) -> dict[str, str]:
         """Every name of every peer with its address."""
         return {name: address for peer, address in self.peers(pod) for name in hosts.names_of(peer)}
 
     def write_hosts(self, tenant: Tenant) -> None:
-        """Written in place: containers see the same file."""
-        text = hosts.hosts_file(tenant.document, tenant.address, self.peers(tenant.document))
+        """The pod's hosts file, as its neighbourhood is now."""
+        self._write(tenant, hosts.peer_lines(self.peers(tenant.document)) if _group(tenant.document) else "")
+
+    def _write(self, tenant: Tenant, lines: str) -> None:
+        """In place: containers see the same file."""
+        text = hosts.hosts_file(tenant.document, tenant.address, lines)
         path = tenant.place / "hosts"
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
             path.chmod(0o644)
 
-    def tell(self, pod: Document) -> None:
-        """A newcomer is told to those who are already there."""
-        for peer in hosts.peers_of(pod, self.documents.values()):
-            other = self.tenants.get(uid_of(peer))
-            if other is not None and other.address and uid_of(peer) != uid_of(pod):
-                self.write_hosts(other)
+    def notice(self, pod: Document) -> None:
+        """Somebody is new; those who share a subdomain will be told together."""
+        if _group(pod):
+            self._news[_group(pod)] = pod
+            self._told.set()
+
+    async def run(self) -> None:
+        """Tell neighbours about newcomers; a gang that arrives together is told once."""
+        while True:
+            await self._told.wait()
+            await asyncio.sleep(GATHERING)
+            self._told.clear()
+            news, self._news = self._news, {}
+            for pod in news.values():
+                peers = self.peers(pod)
+                lines = hosts.peer_lines(peers)
+                for uid in {uid_of(peer) for peer, _ in peers}:
+                    tenant = self.tenants.get(uid)
+                    if tenant is not None and tenant.address:
+                        self._write(tenant, lines)
+
+
+def _group(pod: Document) -> str:
+    """What neighbours share: namespace and subdomain; "" for a pod that lives alone."""
+    subdomain = pod["spec"].get("subdomain", "")
+    return f"{namespace_of(pod)}/{subdomain}" if subdomain else ""
 
 
 def _inside(address: str, network: IPv4Network) -> bool:

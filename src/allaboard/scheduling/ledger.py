@@ -18,6 +18,12 @@ from allaboard.scheduling.podgroups import scheduler_of, stands_alone
 from allaboard.scheduling.storage import Shelves
 
 
+def pod_key(task: str) -> Key:
+    """A task is named after its pod."""
+    namespace, _, name = task.partition("/")
+    return Key(namespace, name)
+
+
 class Ledger:
     """Everything told, and what was assumed about it. It reads; `Snapshot` hears and brings into the state."""
 

@@ -20,6 +20,7 @@ from allaboard.kube.plan import NOTHING, Plan
 from allaboard.scheduling import groups, metrics, outcomes, readings
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.decisions import Bind, Decisions
+from allaboard.scheduling.ledger import pod_key
 from allaboard.scheduling.plugins.minruntime import MinRuntime
 from allaboard.scheduling.policy import DEFAULT, Policy
 from allaboard.scheduling.reasons import Reason
@@ -31,12 +32,6 @@ CYCLE = Key("", "cycle")
 # Seconds until a gang whose requests the server refused is tried again.
 FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0
 SECOND_LOOK = timedelta(seconds=1)
-
-
-def pod_key(task: str) -> Key:
-    """A task is named after its pod."""
-    namespace, _, name = task.partition("/")
-    return Key(namespace, name)
 
 
 class Scheduler:
@@ -73,11 +68,11 @@ class Scheduler:
     async def reconcile(self, _key: Key) -> Plan:
         moment = self.clock.now()
         now = moment.timestamp()
-        changed = self.snapshot.flush(now)
-        if not changed and (self._deadline is None or now < self._deadline):
-            return self._again(NOTHING)
-        started = time.perf_counter()
         try:
+            changed = self.snapshot.flush(now)
+            if not changed and (self._deadline is None or now < self._deadline):
+                return self._again(NOTHING)
+            started = time.perf_counter()
             decisions = cycle(self.snapshot.state, self.policy, now)
         except Exception:
             self.snapshot.doubt()

@@ -33,7 +33,7 @@ from allaboard.scheduling.facts import (
     Task,
 )
 from allaboard.scheduling.frame import READ
-from allaboard.scheduling.ledger import Ledger
+from allaboard.scheduling.ledger import Ledger, pod_key
 from allaboard.scheduling.state import State
 
 STORAGE = (CLAIM, VOLUME, STORAGE_CLASS)
@@ -281,7 +281,7 @@ class Snapshot:
         """The gang as it reads now; its tasks are told with it."""
         gang = self.ledger.gang(name, self.members.get(name, ()))
         for task in gang.tasks if gang is not None else ():
-            self._told[_key(task)] = task
+            self._told[pod_key(task.name)] = task
         return gang
 
     # --- what cycles decided ---
@@ -310,9 +310,3 @@ class Snapshot:
     def doubt(self) -> None:
         """A cycle broke off: the state is made anew from the documents before the next one."""
         self._is_fresh = True
-
-
-def _key(task: Task) -> Key:
-    """A task is named after its pod."""
-    namespace, _, name = task.name.partition("/")
-    return Key(namespace, name)

@@ -286,6 +286,7 @@ class State:
         gang.rows.remove(row)
         del self.task_row[task.name]
         self.task[row] = None
+        self.node[row] = NOWHERE  # a free row stands on no node that may go
         self.free_rows.append(row)
 
     def _new_row(self) -> int:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from allaboard.api import kinds, names, quantity
-from allaboard.api.documents import Document, dig
+from allaboard.api.documents import Document, dig, without
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import difference, placement, shown
@@ -15,6 +15,7 @@ from allaboard.cluster.rules import Rules, built_in
 
 MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")
+OLD_SOURCES = {("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")}
 PROTECTION = "kubernetes.io/pvc-protection"
 SHORT_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
@@ -30,10 +31,29 @@ def default(claim: Document) -> Document:
 
 def prepare(new: Document, old: Document | None, subresource: str) -> Document:
     if old is None:
-        return {**new, "status": {"phase": "Pending"}}
+        return {**new, "spec": _sourced(new["spec"]), "status": {"phase": "Pending"}}
     if subresource == "status":
         return {**old, "metadata": new["metadata"], "status": new.get("status", {})}
     return {**new, "status": old.get("status", {})}
+
+
+def _sourced(spec: Document) -> Document:
+    """The old field for a source and the new one say the same; the old one knows claims and snapshots only."""
+    old, new = spec.get("dataSource"), spec.get("dataSourceRef")
+    if old is not None and (old.get("apiGroup") or "", old.get("kind")) not in OLD_SOURCES:
+        spec, old = without(spec, "dataSource"), None
+    if old is not None and new is None:
+        return {**spec, "dataSourceRef": old}
+    if old is None and new is not None and not new.get("namespace"):
+        return {**spec, "dataSource": {key: value for key, value in new.items() if key != "namespace"}}
+    return spec
+
+
+def warnings(new: Document, old: Document | None) -> list[str]:
+    amount = dig(new, "spec", "resources", "requests", "storage")
+    if amount is None or not quantity.parse(amount).milli_value() % 1000:
+        return []
+    return [f'spec.resources.requests[storage]: fractional byte value "{amount}" is invalid, must be an integer']
 
 
 def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
@@ -154,6 +174,7 @@ RULES: tuple[Rules, ...] = (
         default=default,
         prepare=prepare,
         check=check,
+        warnings=warnings,
         answers_object=True,
         columns=COLUMNS,
         row=row,

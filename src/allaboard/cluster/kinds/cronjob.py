@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zoneinfo
 from dataclasses import replace
 from datetime import datetime
 
@@ -52,6 +53,8 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     if old is None and len(name) > LONGEST_NAME:
         found.append(complaints.invalid("metadata.name", name, f"must be no more than {LONGEST_NAME} characters"))
     found += _schedule(spec.get("schedule") or "")
+    if spec.get("timeZone") is not None:
+        found += _zone(spec["timeZone"])
     for key in ("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
         found += complaints.not_negative(f"spec.{key}", spec.get(key))
     found += containers.one_of(spec, "concurrencyPolicy", CONCURRENCY, "spec")
@@ -80,6 +83,19 @@ def _schedule(text: str) -> list[Cause]:
         return [complaints.invalid("spec.schedule", text, why)]
     bad = next((field for field in fields if not FIELD.fullmatch(field)), None)
     return [complaints.invalid("spec.schedule", text, f"failed to parse int from {bad}")] if bad else []
+
+
+def _zone(name: str) -> list[Cause]:
+    if not name:
+        return [complaints.invalid("spec.timeZone", name, "timeZone must be nil or non-empty string")]
+    if name.lower() == "local":
+        why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        return [complaints.invalid("spec.timeZone", name, why)]
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        return [complaints.invalid("spec.timeZone", name, f"unknown time zone {name}")]
+    return []
 
 
 COLUMNS = (

@@ -57,8 +57,8 @@ def _limit(limit: Document, kind: str, here: str) -> list[Cause]:
                 found.append(complaints.forbidden(f"{here}.{part}", "may not be specified when `type` is 'Pod'"))
             continue
         for name in limit.get(part) or ():
-            if kind in ("Pod", "Container"):
-                found += complaints.all_invalid(f"{here}.{part}[{name}]", name, resources.name_complaints(name))
+            rule = resources.name_complaints if kind in ("Pod", "Container") else resources.pod_name_complaints
+            found += complaints.all_invalid(f"{here}.{part}[{name}]", name, rule(name))
     if kind == "PersistentVolumeClaim" and not any("storage" in (limit.get(part) or {}) for part in ("min", "max")):
         why = "either minimum or maximum storage value is required, but neither was provided"
         found.append(complaints.required(f"{here}.limits", why))

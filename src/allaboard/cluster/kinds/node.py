@@ -33,7 +33,7 @@ def default(node: Document) -> Document:
 
 
 def prepare(new: Document, old: Document | None, subresource: str) -> Document:
-    """A node may be born with a status: kubelets register themselves in one write. What configured them once is gone."""
+    """A node may be born with a status: kubelets register themselves in one write."""
     new = without(new, "spec", "configSource")
     if old is None:
         return new

@@ -108,7 +108,7 @@ def _amount(name: str, amount: str) -> list[str]:
     value = quantity.parse(amount)
     if value.nanos < 0:
         return [complaints.NEGATIVE]
-    counted = name in COUNTED or name.startswith("count/")
+    counted = name in COUNTED or "/" in name
     return ["must be an integer"] if counted and value.milli_value() % 1000 else []
 
 

@@ -11,7 +11,7 @@ from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import claim, placement, shown
 from allaboard.cluster.kinds.shown import column
-from allaboard.cluster.kinds.volumes import MISSPELT
+from allaboard.cluster.kinds.volumes import HOST_TYPES, MISSPELT
 from allaboard.cluster.rules import Rules, built_in
 
 DEFAULTS = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}
@@ -79,8 +79,13 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
         found.append(complaints.not_supported("spec.persistentVolumeReclaimPolicy", policy, POLICIES))
     if required := dig(spec, "nodeAffinity", "required"):
         found += placement.node_selector(required, "spec.nodeAffinity.required")
-    if "local" in given and not required:
+    elif spec.get("nodeAffinity") is not None:
+        found.append(complaints.required("spec.nodeAffinity.required", "must specify required node constraints"))
+    elif "local" in given[:1]:
         found.append(complaints.required("spec.nodeAffinity", "Local volume requires node affinity"))
+    kind = dig(spec, "hostPath", "type")
+    if kind is not None and kind not in HOST_TYPES:
+        found.append(complaints.not_supported("spec.hostPath.type", kind, HOST_TYPES))
     if old is not None and any(spec.get(name) != old["spec"].get(name) for name in SOURCES):
         why = "spec.persistentvolumesource is immutable after creation"
         found.append(complaints.forbidden("spec.persistentvolumesource", why))
