@@ -4,8 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+from prometheus_client import REGISTRY
 
 from allaboard.cli import COMMANDS
+from allaboard.main.controllers import ADMISSION, CONTROLLERS
+from allaboard.main.settings import GATES
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "allaboard"
@@ -36,3 +39,18 @@ def test_every_command_is_documented(command):
 
 def test_a_page_that_names_a_gone_file_is_found():
     assert missing_files("see `kube/gone.py` and `kube/plan.py`", ROOT / "README.md") == ["kube/gone.py"]
+
+
+REFERENCE = ROOT / "docs" / "reference"
+
+
+def test_every_controller_hook_and_gate_is_documented():
+    text = (REFERENCE / "settings.md").read_text()
+    assert not [name for name in (*CONTROLLERS, *ADMISSION, *GATES) if f"`{name}`" not in text]
+
+
+def test_every_metric_is_documented_and_no_page_names_one_that_is_gone():
+    ours = [m for m in REGISTRY.collect() if not m.name.startswith(("python_", "process_"))]
+    names = {f"{m.name}_total" if m.type == "counter" else m.name for m in ours}
+    told = set(re.findall(r"^\| `(\w+)`", (REFERENCE / "metrics.md").read_text(), re.MULTILINE))
+    assert told == names

@@ -143,6 +143,17 @@ def test_the_search_gives_up_and_says_so():
     assert "gave up looking for victims after 1 trials" in decisions.reasons["x"].message
 
 
+def test_the_fewest_tasks_are_disturbed_when_that_is_asked_for():
+    small = tuple(gang(f"small{i}", at="a", queue="r", created=10.0 + i) for i in range(4))
+    facts = World(
+        (node("a", 4.0), node("b", 4.0)),
+        (Queue("q", gpu=Share(4.0, weight=0.0)), Queue("r", gpu=Share(0.0), created=1.0)),
+        (*small, gang("large", 1, 4.0, at="b", queue="r"), gang("x", 1, 4.0, created=99.0)),
+    )
+    assert len(evicted(decide(facts))) == 4
+    assert evicted(decide(facts, policy.read({"fewestVictims": True}))) == ["large-0"]
+
+
 # --- what if ---
 
 

@@ -19,15 +19,16 @@ from tests.scheduling.worlds import NOW, carried_out, clusters, node, wish
 
 EXAMPLES = int(os.environ.get("FUZZ", "120"))
 ROUNDS = 8
+policies = st.sampled_from([DEFAULT, replace(DEFAULT, fewest_victims=True)])
 many = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@given(clusters())
+@given(clusters(), policies)
 @many
-def test_no_node_is_oversold(facts):
+def test_no_node_is_oversold(facts, policy):
     state = State.build(facts)
     for _ in range(3):
-        carried_out(state, cycle(state, DEFAULT, NOW))
+        carried_out(state, cycle(state, policy, NOW))
         assert (state.nodes.idle >= -1e-6).all()
 
 
@@ -43,11 +44,11 @@ def test_a_gang_is_placed_whole_or_not_at_all(facts):
         assert whole or before[name] > 0, f"{name} is bound in part"
 
 
-@given(clusters())
+@given(clusters(), policies)
 @many
-def test_nobody_is_evicted_for_nothing(facts):
+def test_nobody_is_evicted_for_nothing(facts, policy):
     state = State.build(facts)
-    decisions = cycle(state, replace(DEFAULT, stale_grace=-1.0), NOW)
+    decisions = cycle(state, replace(policy, stale_grace=-1.0), NOW)
     placed = {promise.gang for promise in decisions.pipelined} | {bind.gang for bind in decisions.binds}
     assert {eviction.by for eviction in decisions.evictions} <= placed
 
@@ -75,16 +76,16 @@ def _sorted(text: bytes) -> list[int]:
     return sorted(text)
 
 
-@given(clusters())
+@given(clusters(), policies)
 @many
-def test_a_fixed_point_is_reached(facts):
-    state = State.build(facts)
+def test_a_fixed_point_is_reached(facts, policy):
+    state, policy = State.build(facts), replace(policy, stale_grace=-1.0)
     for _ in range(ROUNDS):
-        decisions = cycle(state, replace(DEFAULT, stale_grace=-1.0), NOW)
+        decisions = cycle(state, policy, NOW)
         if not decisions.binds and not decisions.evictions:
             return
         carried_out(state, decisions)
-    decisions = cycle(state, replace(DEFAULT, stale_grace=-1.0), NOW)
+    decisions = cycle(state, policy, NOW)
     assert not decisions.binds and not decisions.evictions
 
 

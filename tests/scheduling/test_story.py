@@ -146,7 +146,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(steps)
 def test_any_story(history):
     story = Story()

@@ -106,9 +106,8 @@ def _restart_job(story: Story, case: _Case) -> None:
     name = replicated_of(case.job)
     replicas = next(replicas_of(entry) for entry in story.replicated if entry["name"] == name)
     row, free = story.row(name), case.action.endswith("IgnoreMaxRestarts")
-    for key in ("jobRestarts", "jobRestartsCountTowardsMax"):
+    for key in ("jobRestarts",) if free else ("jobRestarts", "jobRestartsCountTowardsMax"):
         counts = list(row.get(key) or [0] * replicas)
-        if key == "jobRestarts" or not free:
-            counts[index_of(case.job)] += 1
+        counts[index_of(case.job)] += 1
         row[key] = counts
     story.draft.say(f"{case.action}FailurePolicyAction", case.words, warning=True)

@@ -52,7 +52,10 @@ class Refusals:
     def hold(self, job: str, members: Sequence[Member]) -> datetime | None:
         """How long this Job should make no pods; any change among its pods is a reason to ask again at once."""
         trouble = self._troubles.get(job)
-        if trouble is None or trouble.until is None:
+        if trouble is None:
+            return None
+        if trouble.until is None:  # the last attempt went well: nothing to remember
+            del self._troubles[job]
             return None
         return trouble.until if _settled(trouble, members) else None
 

@@ -196,6 +196,7 @@ class Agent:
             document = known.get(place.name, _nameless(place))
             tenant = tenants.find(place, document, self.processes.children, now)
             self.tenants[tenant.uid] = tenant
+            self.neighbours.moved_in(tenant)
             living = tenant.living()
             if living and not tenant.released:
                 await self.processes.ask(self._pod_request(tenant) | {"witness": living[0].pid})

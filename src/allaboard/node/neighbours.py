@@ -37,6 +37,16 @@ class Neighbours:
 
     def settle(self, pod: Document) -> str:
         """The pod's address: what its job and index had before, else a new one; "" when there is none left."""
+        address = self._settle(pod)
+        self._remember()
+        return address
+
+    def moved_in(self, tenant: Tenant) -> None:
+        """A pod found after a restart keeps its address, whatever the book says."""
+        if tenant.address:
+            self.book[str(hosts.place_of(tenant.document))] = tenant.address
+
+    def _settle(self, pod: Document) -> str:
         place = str(hosts.place_of(pod))
         if place not in self.book:
             address = hosts.allot(self.book, hosts.place_of(pod), self.network)
@@ -64,7 +74,7 @@ class Neighbours:
     def peers(self, pod: Document) -> list[tuple[Document, str]]:
         """The pod and everybody of its subdomain; who has no address yet is given one, so names are known early."""
         found = {uid_of(peer): peer for peer in (pod, *hosts.peers_of(pod, self.documents.values()))}
-        settled = [(peer, address) for peer in found.values() if (address := self.settle(peer))]
+        settled = [(peer, address) for peer in found.values() if (address := self._settle(peer))]
         self._remember()
         return settled
 

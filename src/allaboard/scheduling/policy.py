@@ -81,6 +81,8 @@ class Policy:
     exact: bool = False
     effort_per_gang: int = 0
     effort_per_cycle: int = 0
+    fewest_victims: bool = False
+    """Try the victims that are cheapest to clear before the least deserving ones."""
     reserve_after: float | None = None
     """Seconds a gang waits before nodes are kept for it; None never reserves."""
 
@@ -125,7 +127,9 @@ def _standard() -> dict[str, dict[str, str]]:
 
 
 KAI = Policy("kai", make(_standard()), exact=True)
-DEFAULT = Policy("default", make(_standard()), effort_per_gang=1_000_000, effort_per_cycle=10_000_000, reserve_after=300.0)
+DEFAULT = Policy(
+    "default", make(_standard()), effort_per_gang=1_000_000, effort_per_cycle=10_000_000, reserve_after=300.0
+)
 NAMED = {policy.name: policy for policy in (DEFAULT, KAI)}
 
 
@@ -147,6 +151,7 @@ def read(spec: Document) -> Policy:
         usage_weight=1.0 if weight is None else max(0.0, float(weight)),
         queue_depth=spec.get("queueDepthPerAction"),
         usage_half_life=_half_life(spec),
+        fewest_victims=bool(spec.get("fewestVictims", False)),
         **_flags(spec),
     )
 
@@ -176,7 +181,7 @@ def _half_life(spec: Document) -> float:
 
 _FIELDS = {
     "policy", "actions", "plugins", "placementStrategy", "minRuntime", "kValue", "queueDepthPerAction", "args",
-    "partitionLabelValue", "usageDBConfig",
+    "partitionLabelValue", "usageDBConfig", "fewestVictims",
 }  # fmt: skip
 
 

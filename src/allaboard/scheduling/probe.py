@@ -197,16 +197,25 @@ class Hope:
         self.base: dict[PodClass, tuple[Column, float]] | None = None
         self.freed: dict[int, Column] = {}
 
+    def free(self, klass: PodClass) -> float:
+        """Slots on feasible nodes before anybody leaves but the recorded."""
+        return self._bases()[klass][1]
+
     def gone(self, chosen: list[GroupOut]) -> bool:
         """True when some class certainly does not fit."""
         if not self.counts:
             return False
-        if self.base is None:
-            self.freed = self._freed(self.probe.recorded_rows)
-            self.base = {klass: self._base(klass) for klass in self.counts}
+        self._bases()
         known = set(self.probe.recorded_rows)
         extra = self._freed([row for _, rows in chosen for row in rows if row not in known])
         return any(self._slots(klass, extra) < count for klass, count in self.counts.items())
+
+    def _bases(self) -> dict[PodClass, tuple[Column, float]]:
+        """Made when first asked for: most probes succeed at once and never ask."""
+        if self.base is None:
+            self.freed = self._freed(self.probe.recorded_rows)
+            self.base = {klass: self._base(klass) for klass in self.counts}
+        return self.base
 
     def _freed(self, rows: list[int]) -> dict[int, Column]:
         """Room per node once these tasks are gone; for shared and claimed devices an upper bound."""
@@ -238,8 +247,7 @@ class Hope:
         return max(0.0, float(slots + EPSILON) // 1)
 
     def _slots(self, klass: PodClass, extra: dict[int, Column]) -> float:
-        assert self.base is not None
-        slots, total = self.base[klass]
+        slots, total = self._bases()[klass]
         for node, room in extra.items():
             freed = self.freed[node] + room if node in self.freed else room
             total += self._at(klass, node, freed) - float(slots[node])

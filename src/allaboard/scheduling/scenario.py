@@ -16,6 +16,7 @@ import numpy as np
 
 from allaboard.scheduling.boarding import Boarding
 from allaboard.scheduling.classes import GPU, Mask, PodClass
+from allaboard.scheduling.disruption import fewest
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.panel import NodeSet
@@ -24,7 +25,6 @@ from allaboard.scheduling.selection import Chosen, first, only_class, to_place
 from allaboard.scheduling.session import Session
 from allaboard.scheduling.statement import Statement
 from allaboard.scheduling.victims import GroupOut, VictimOrder
-
 
 # What a trial costs besides the columns over nodes, in nodes.
 TRIAL = 500
@@ -79,6 +79,8 @@ class Solver:
         before = self.gang.used()
         if not count:
             return None
+        if self.session.policy.fewest_victims and (found := self._fewest(count)) is not None:
+            return found
         for generator in (Probe.around_latest, Probe.over_nodes):
             found = self._gallop(count, generator)
             if found is None:
@@ -88,6 +90,17 @@ class Solver:
             found.rollback(0)
             return None
         return None
+
+    def _fewest(self, count: int) -> Statement | None:
+        """One trial with the victims that are cheapest to clear; the fair order is walked when it fails."""
+        nobody, room = Recorded(), (self.feasible, self.loose.copy())
+        probe = Probe(self.session, self.gang, first(self.wanted, count), nobody, room)
+        chosen = fewest(probe, self.victims.groups(nobody, frozenset()))
+        result = self._trial(probe, chosen, (count, frozenset())) if chosen else None
+        if result is not None and not self.gang.is_satisfied():
+            result.statement.rollback(0)
+            return None
+        return result.statement if result else None
 
     def _gallop(self, count: int, generator: Generator) -> Statement | None:
         """Largest probe that succeeds, then the whole gang once more on its victims."""

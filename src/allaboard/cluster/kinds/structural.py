@@ -55,7 +55,7 @@ def _type(schema: Document, field: str, where: str) -> list[Cause]:
 def _children(schema: Document, field: str) -> list[Cause]:
     found: list[Cause] = []
     for name, child in (schema.get("properties") or {}).items():
-        found += _node(child, f"{field}.properties[{name}]", "for specified object fields")
+        found += _node(child or {}, f"{field}.properties[{name}]", "for specified object fields")
     items, values = schema.get("items"), schema.get("additionalProperties")
     if schema.get("properties") and values:
         why = "additionalProperties and properties are mutual exclusive"
