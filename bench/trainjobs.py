@@ -8,20 +8,28 @@ import statistics
 import tempfile
 import time
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import uvloop
 
 from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import POD, TRAIN_JOB
+from allaboard.cluster.access import MASTERS, User
+from allaboard.cluster.server import Address, App, Doors, serve
 from allaboard.cluster.sqlite import Sqlite
+from allaboard.kube.http import Address as Target
+from allaboard.kube.http import Transport
 from allaboard.kube.informer import Informer
-from allaboard.main.heart import Heart
+from allaboard.kube.remote import RemoteClient
+from allaboard.main.citizen import Citizen
+from allaboard.main.heart import SCHEDULERS, Heart
 from allaboard.testing.plane import add_nodes, plane
 from bench.rows import Row
 
 NODES, JOBS, PODS = 200, 300, 4
 SINGLES, LARGE = 20, 500
+ELSEWHERE = ("trainjob", "jobset", "job", "grouper", "scheduler", "podgroups", "queues", "binder")
 
 
 def train_job(name: str, nodes: int) -> Document:
@@ -111,6 +119,38 @@ async def _large(heart: Heart, bound: Bound) -> list[Row]:
     return [Row(f"one TrainJob of {LARGE} nodes: create → bound", time.perf_counter() - began, "s", 0.8)]
 
 
+class Neighbour(Citizen):
+    """Our controllers over HTTP, in this process; whose pods they take is as embedded."""
+
+    schedulers = SCHEDULERS
+
+
+async def _over_http() -> list[Row]:
+    """The same jobs, every controller a client of the API server."""
+    with tempfile.TemporaryDirectory() as folder:
+        journal = Sqlite(Path(folder) / "store.db")
+        async with plane(controllers=("accounts", "garbage"), journal=journal) as heart:
+            await add_nodes(heart, NODES, cpu="64", memory="256Gi", pods="1000")
+            doors = Doors({"t": User("bench", (MASTERS, "system:authenticated"))}, "allow")
+            async with serve(App(heart.cluster, doors), Address()) as serving:
+                client = RemoteClient(Transport(Target("127.0.0.1", serving.port), _token))
+                settings = replace(heart.settings, controllers=ELSEWHERE)
+                citizen = Neighbour(settings, client, heart.clock)
+                bound = Bound(heart)
+                tasks = [asyncio.create_task(work) for work in (citizen.run(), bound.informer.run())]
+                rows = await _rate(heart, bound)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await client.transport.close()
+        journal.close()
+    return [replace(row, name=f"over HTTP: {row.name}", bar=None) for row in rows[:2]]
+
+
+async def _token() -> str:
+    return "t"
+
+
 def measure() -> Iterable[Row]:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_measure())
+        return [*runner.run(_measure()), *runner.run(_over_http())]

@@ -29,7 +29,7 @@ ATTEMPTS = {
     "ptrace": "import ctypes; r = ctypes.CDLL(None).ptrace(16, 1, 0, 0); assert r == 0",
     "peek-init": "import os; [os.readlink('/proc/1/fd/' + name) for name in os.listdir('/proc/1/fd')]",
     "see-host-processes": "import os; assert len([n for n in os.listdir('/proc') if n.isdigit()]) > 20",
-    "state": "import os; assert os.listdir({state!r})",
+    "state": "import os; assert 'pods' in os.listdir({state!r})",
     "sethostname": "import socket; socket.sethostname('mine')",
     "other-host-home": "import os; assert 'secret' in os.listdir('/root')",
     "chroot-escape": "import os; os.chroot('/proc/1/root'); assert os.path.exists({state!r} + '/zygote')",

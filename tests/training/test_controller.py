@@ -182,3 +182,23 @@ async def test_an_mpi_secret_that_is_deleted_comes_back_and_one_that_is_there_st
     await heart.client.delete(kinds.SECRET, secret)
     again = await until(heart, kinds.SECRET, secret, lambda found: found["metadata"]["uid"] != first["metadata"]["uid"])
     assert again["immutable"] is True
+
+
+def test_the_log_says_what_the_seed_shows(caplog):
+    caplog.set_level("INFO", logger="allaboard")
+
+    @in_room()
+    async def train(heart):
+        await create(heart, trainjob())
+        await until(heart, kinds.TRAIN_JOB, RUN, ready)
+
+    train()
+    said = [record.getMessage() for record in caplog.records]
+    lines = [
+        'msg="Reconciling TrainJob" trainjob=default/run',
+        'msg="Building objects" runtime=torch-distributed',
+        'msg="Applying JobSet" jobset=default/run',
+        'msg="Status synced" trainjob=default/run',
+    ]
+    places = [said.index(line) for line in lines]
+    assert places == sorted(places)

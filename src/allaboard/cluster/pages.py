@@ -77,6 +77,8 @@ class Pages:
         if aggregated:
             return Answer(200, encode(discovery.aggregated(served, core=path == "/api")), AGGREGATED)
         match parts:
+            case [""]:
+                return Answer(200, encode({"paths": self._paths()}))
             case ["api"]:
                 return _page(discovery.api_versions())
             case ["apis"]:
@@ -95,6 +97,16 @@ class Pages:
                 return self._openapi(where)
         raise NoSuchPath("404 page not found")
 
+    def _paths(self) -> list[str]:
+        """Where this server can be asked."""
+        served = self.cluster.registry.rules()
+        groups = {(rules.kind.group, rules.kind.version) for rules in served if rules.kind.group}
+        places = {f"/apis/{group}" for group, _ in groups} | {f"/apis/{group}/{version}" for group, version in groups}
+        own = ["/api", "/api/v1", "/apis", "/openapi/v2", "/openapi/v3", "/version", *HEALTH]
+        own += ["/metrics"] if self.metrics is not None else []
+        own += ["/.well-known/openid-configuration", "/openid/v1/jwks"] if self.signer is not None else []
+        return sorted([*own, *places])
+
     def _group(self, group: str) -> Answer:
         if not self.cluster.registry.has_group(group):
             raise NoSuchPath("404 page not found")
@@ -112,7 +124,7 @@ class Pages:
             group, version = where[1], where[2]
         served = [rules for rules in self.cluster.registry.rules() if rules.kind.group == group]
         if not any(rules.kind.version == version for rules in served):
-            raise NoSuchPath("404 page not found")
+            return Answer(404, b"", "")
         return _page(openapi.document(group, version, entries(served)))
 
 

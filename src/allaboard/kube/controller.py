@@ -14,7 +14,7 @@ from typing import Protocol
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import ApiError, Conflict
 from allaboard.api.kinds import Kind
-from allaboard.api.meta import controller_of, key_of, namespace_of, refers_to, revision_of
+from allaboard.api.meta import controller_of, is_true, key_of, namespace_of, refers_to, revision_of
 from allaboard.kube.client import Client
 from allaboard.kube.clock import Clock
 from allaboard.kube.events import Recorder
@@ -70,6 +70,11 @@ class Controller(Protocol):
     def watches(self) -> tuple[Watch, ...]: ...
 
     async def reconcile(self, key: Key) -> Plan: ...
+
+
+def _no_remarks(_key: Key, _plan: Plan) -> Iterable[str]:
+    """For a controller that has nothing to add to the log (`remarks` is optional, too)."""
+    return ()
 
 
 class Loop:
@@ -162,10 +167,13 @@ class Loop:
         about = self.controller.watches[0].kind
         subject = f"{about.singular}={key}"
         log.info('msg="Reconciling %s" %s', about, subject)
+        for words in getattr(self.controller, "remarks", _no_remarks)(key, plan):
+            log.info("%s", words)
         for write in plan.apply:
             log.info('msg="Applying %s" %s=%s', write.kind, write.kind.singular, key_of(write.document))
-        if plan.status:
-            log.info('msg="Status synced" %s', subject)
+        for sync in plan.status:
+            done = " complete=true" if is_true(sync.document, "Complete") else ""
+            log.info('msg="Status synced" %s%s', subject, done)
 
     def _complain(self, key: Key, error: Exception) -> None:
         about = self.controller.watches[0].kind.singular

@@ -45,6 +45,7 @@ from allaboard.sdk.home import Home
 log = logging.getLogger("allaboard")
 
 COLLECT = 0.05  # seconds between collections of young garbage
+THAW_EVERY = 20_000  # collections, a quarter of an hour
 
 
 class PortBusy(AboardError):
@@ -187,12 +188,18 @@ def _refuse_busy_port(settings: Settings) -> None:
 
 
 async def _collect() -> None:
-    """Collect young garbage often and freeze what survives: long pauses never come together."""
+    """Collect young garbage often and freeze what survives: long pauses never come together.
+
+    Cycles among the frozen are only found by thawing everything, which is done rarely.
+    """
     gc.disable()
     while True:
-        await asyncio.sleep(COLLECT)
-        gc.collect(1)
-        gc.freeze()
+        for _ in range(THAW_EVERY):
+            await asyncio.sleep(COLLECT)
+            gc.collect(1)
+            gc.freeze()
+        gc.unfreeze()
+        gc.collect()
 
 
 def _tune_memory() -> None:

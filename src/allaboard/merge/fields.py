@@ -77,6 +77,8 @@ def difference(left: Fields, right: Fields) -> Fields:
 
 def without_trees(left: Fields, right: Fields) -> Fields:
     """The left set without the members of the right one *and everything below them*."""
+    if left.keys().isdisjoint(right):
+        return left
     out: Fields = {}
     for step, place in left.items():
         other = right.get(step)

@@ -1,7 +1,8 @@
-"""The fewest tasks to disturb: an opt-in choice of victims by what is cheapest to clear, before the fair order is walked.
+"""The fewest tasks to disturb: an opt-in choice of victims by what is cheapest to clear, before the fair order is
+walked.
 
-Only for gangs of equal plain tasks. Fairness is not weakened: the action's rule judges the choice like any other, and when
-it objects, the usual search follows.
+Only for gangs of equal plain tasks. Fairness is not weakened: the action's rule judges the choice like any other,
+and when it objects, the usual search follows.
 """
 
 from __future__ import annotations

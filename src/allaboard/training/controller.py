@@ -78,6 +78,7 @@ class TrainJobController:
         # Pods go away with a restart, so what ended badly is remembered until it stands in the status.
         self._failures: dict[Key, Document] = {}
         self._suspended: set[Key] = set()
+        self._runtimes: dict[Key, str] = {}
         owner = controller_key(kinds.TRAIN_JOB)
         self.watches = (
             Watch(kinds.TRAIN_JOB, own_key),
@@ -116,7 +117,9 @@ class TrainJobController:
         document = await self.reader.get(kinds.TRAIN_JOB, key)
         if document is None:
             self._failures.pop(key, None)
+            self._runtimes.pop(key, None)
             return NOTHING
+        self._runtimes[key] = TrainJob(document).runtime.name
         world = await self._load(TrainJob(document))
         plan = lifecycle.decide(world, self.framework, self.clock.now())
         for event in plan.events:
@@ -187,6 +190,11 @@ class TrainJobController:
             if document := await self.live.get(kinds.PRIORITY_CLASS, Key("", name)):
                 found[name] = document
         return found
+
+    def remarks(self, key: Key, plan: Plan) -> Iterable[str]:
+        """What the seed's log says about a pass that builds."""
+        if any(write.kind is kinds.JOB_SET for write in plan.apply):
+            yield f'msg="Building objects" runtime={self._runtimes.get(key, "")}'
 
     def refused(self, write: Create, error: ApiError) -> Iterable[Event]:
         """What to say when the server does not take what we made."""
