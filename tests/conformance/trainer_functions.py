@@ -7,14 +7,13 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.conformance.trainer_compare import differences, normal
-
 from allaboard.api import mpi, names, quantity
 from allaboard.training import patches, resources, runtime, upsert
 from allaboard.training.info import Info, PodSet
 from allaboard.training.job import TrainJob
 from allaboard.training.plugins import flux, flux_scripts, progress, torchtune
 from allaboard.training.plugins.mpi import LAUNCHER, NODE
+from tests.conformance.trainer_compare import differences, normal
 
 RULES: dict[str, Callable[[str], list[str]]] = {
     "dns1123Label": names.dns_label,

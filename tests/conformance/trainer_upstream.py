@@ -10,9 +10,6 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.conformance import trainer_functions
-from tests.conformance.trainer_compare import differences, normal, objects, rows
-
 from allaboard.api import kinds
 from allaboard.api.documents import Key, dig
 from allaboard.api.errors import AboardError
@@ -36,6 +33,8 @@ from allaboard.training.job import TrainJob
 from allaboard.training.plugins import torchtune
 from allaboard.training.plugins.flux import z85
 from allaboard.training.plugins.progress import GATE
+from tests.conformance import trainer_functions
+from tests.conformance.trainer_compare import differences, normal, objects, rows
 
 Given = dict[str, Any]
 PLUGINS = {plugin.name: plugin for plugin in OURS.plugins}

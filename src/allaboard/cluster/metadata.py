@@ -98,8 +98,10 @@ def _namespace(metadata: Document, *, namespaced: bool) -> list[Cause]:
 def label_causes(labels: Document, field: str) -> list[Cause]:
     found: list[Cause] = []
     for key, value in labels.items():
-        found += complaints.all_invalid(field, key, label_key(key))
-        found += complaints.all_invalid(field, value, label_value(value))
+        if words := label_key(key):
+            found += complaints.all_invalid(field, key, words)
+        if words := label_value(value):
+            found += complaints.all_invalid(field, value, words)
     return found
 
 
@@ -107,7 +109,8 @@ def annotation_causes(annotations: Document, field: str) -> list[Cause]:
     found: list[Cause] = []
     size = 0
     for key, value in annotations.items():
-        found += complaints.all_invalid(field, key, label_key(key.lower()))
+        if words := label_key(key.lower()):
+            found += complaints.all_invalid(field, key, words)
         size += len(key.encode()) + len(value.encode())
     return [*found, complaints.too_long(field, ANNOTATIONS_LIMIT)] if size > ANNOTATIONS_LIMIT else found
 

@@ -62,10 +62,11 @@ def _victims(session: Session, gang: GangRow, offer: Offer) -> Callable[[], Vict
 
 
 def _is_settled(gang: GangRow) -> bool:
-    """Whether this cycle has promised it nothing. KAI takes promises away again in the same cycle; we keep them, so
-    that nobody is evicted for a gang that is not placed in the end.
+    """Whether it has nothing that is promised or being bound. KAI takes promises and fresh places away again in the
+    same cycle; we keep them, so that nobody is evicted for a gang that is not placed in the end, and no gang is
+    bound by half because a part of it was moved before it started.
     """
-    return not any(leaf.count[Status.PIPELINED] for leaf in gang.leaves)
+    return not any(leaf.count[Status.PIPELINED] or leaf.count[Status.BINDING] for leaf in gang.leaves)
 
 
 def _is_elastic(gang: GangRow) -> bool:

@@ -35,9 +35,8 @@ def _check(request: Request, view: View, quota: Document, hard: Document) -> Non
         before = usage(request.kind.plural, request.kind.group, request.old or {})
         wanted = {key: amount - before.get(key, ZERO) for key, amount in wanted.items()}
     wanted = {key: amount for key, amount in wanted.items() if key in hard and amount > ZERO}
-    if request.kind == kinds.POD and request.operation == "CREATE":
-        if missing := _unspecified(new, hard):
-            raise forbidden(request, f"failed quota: {name}: must specify {'; '.join(missing)}")
+    if request.kind == kinds.POD and request.operation == "CREATE" and (missing := _unspecified(new, hard)):
+        raise forbidden(request, f"failed quota: {name}: must specify {'; '.join(missing)}")
     if not wanted:
         return
     used = _used(request, view, quota)
@@ -86,9 +85,25 @@ def _used(request: Request, view: View, quota: Document) -> Amounts:
     for document in view.list(request.kind, request.key.namespace):
         if document["metadata"].get("name") == request.key.name or not in_scope(quota, document):
             continue
-        for key, amount in usage(request.kind.plural, request.kind.group, document).items():
+        for key, amount in _remembered(request.kind.plural, request.kind.group, document).items():
             used[key] = used.get(key, ZERO) + amount
     return used
+
+
+_MEMORY: dict[tuple[str, str], Amounts] = {}
+REMEMBERED = 50_000
+
+
+def _remembered(plural: str, group: str, document: Document) -> Amounts:
+    """What one object counts for, reckoned once for each of its revisions."""
+    metadata = document["metadata"]
+    key = (metadata.get("uid", ""), metadata.get("resourceVersion", ""))
+    found = _MEMORY.get(key)
+    if found is None or not all(key):
+        if len(_MEMORY) > REMEMBERED:
+            _MEMORY.clear()
+        found = _MEMORY[key] = usage(plural, group, document)
+    return found
 
 
 def usage(plural: str, group: str, document: Document) -> Amounts:

@@ -225,9 +225,17 @@ def _version_text(version: Document) -> str:
     return f"{version.get('name')}(storage)" if version.get("storage") else str(version.get("name"))
 
 
+def warn(new: Document, old: Document | None) -> list[str]:
+    """What is carried but not honoured is said."""
+    if dig(new, "spec", "conversion", "strategy") != "Webhook":
+        return []
+    return ["spec.conversion.strategy: Webhook is not supported here; versions are served without conversion"]
+
+
 RULES: tuple[Rules, ...] = (
     replace(
         built_in(kinds.CRD),
+        warnings=warn,
         default=default,
         prepare=prepare,
         check=check,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from functools import lru_cache
 
 from allaboard.api import names
 from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import containers, placement, resources, security, volumes
-from allaboard.cluster.metadata import annotation_causes, label_causes, label_key
+from allaboard.cluster.metadata import NameRule, annotation_causes, label_causes, label_key
 
 DEFAULTS = {
     "dnsPolicy": "ClusterFirst",
@@ -193,7 +194,12 @@ def _gates(spec: Document, field: str) -> list[Cause]:
     return found
 
 
-NAMED = {
+@lru_cache(maxsize=4096)
+def _complaints(rule: NameRule, name: str) -> tuple[str, ...]:
+    return tuple(rule(name))
+
+
+NAMED: dict[str, NameRule] = {
     "serviceAccountName": names.dns_subdomain,
     "nodeName": names.dns_subdomain,
     "hostname": names.dns_label,
@@ -206,8 +212,9 @@ NAMED = {
 def _names(spec: Document, field: str) -> list[Cause]:
     found: list[Cause] = []
     for key, rule in NAMED.items():
-        if (name := spec.get(key)) or (name == "" and key == "runtimeClassName"):
-            found += complaints.all_invalid(f"{field}.{key}", name, rule(name))
+        name = spec.get(key)
+        if (name or (name == "" and key == "runtimeClassName")) and (words := _complaints(rule, name)):
+            found += complaints.all_invalid(f"{field}.{key}", name, words)
     return found
 
 

@@ -183,6 +183,8 @@ def _against_limit(name: str, amount: str, limits: Document, field: str) -> list
         if may_overcommit(name):
             return []
         return [complaints.required(f"{field}.limits", "Limit must be set for non overcommitable resources")]
+    if amount == limit:
+        return []
     asked, allowed = quantity.parse(amount), quantity.parse(limit)
     if asked != allowed and not may_overcommit(name):
         return [complaints.invalid(f"{field}.requests", str(amount), f"must be equal to {name} limit of {limit}")]

@@ -124,7 +124,7 @@ def causes(volumes: Documents, field: str) -> tuple[dict[str, Document], list[Ca
     good, found = dict[str, Document](), list[Cause]()
     for index, volume in enumerate(volumes):
         here, name = f"{field}[{index}]", volume.get("name") or ""
-        broken = _source(volume, here)
+        broken = [] if volume.get("emptyDir") == {} and len(volume) == 2 else _source(volume, here)
         if not name:
             broken.append(complaints.required(f"{here}.name"))
         elif words := label(name):
