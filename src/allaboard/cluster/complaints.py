@@ -94,4 +94,4 @@ def same(new: object, old: object) -> bool:
     return new == old or (new in EMPTY and old in EMPTY)
 
 
-EMPTY = (None, "", 0, False, {}, [])
+EMPTY: tuple[object, ...] = (None, "", 0, False, {}, [])

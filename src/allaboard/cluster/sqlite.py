@@ -29,6 +29,7 @@ GROUP = 512  # transactions in one commit
 # Revisions are reserved in blocks, so that a restart goes on above every number ever handed out, also those of
 # objects that are not stored (events).
 BLOCK = 100_000
+PATIENCE = 5.0  # seconds the commit thread waits for a loop that may be ending
 CHECKPOINT = 2_000  # rows written between checkpoints
 VOLATILE = frozenset({"events"})  # tables that live in memory only
 SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
@@ -106,10 +107,10 @@ class Sqlite:
             self._write([change for pending in group for change in pending.transaction])
         except sqlite3.Error as fault:
             settled = threading.Event()
-            loop.call_soon_threadsafe(self._lost, group, str(fault), settled)
-            settled.wait()
+            if _told(loop, self._lost, group, str(fault), settled):
+                settled.wait(timeout=PATIENCE)
             return
-        loop.call_soon_threadsafe(self._answer, group)
+        _told(loop, self._answer, group)
         if self._unchecked >= CHECKPOINT:
             self._unchecked = 0
             self._database.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -147,6 +148,15 @@ class Sqlite:
             if not pending.answer.done():
                 pending.answer.set_exception(NoSpace(_sentence(self.path, fault)))
         settled.set()
+
+
+def _told(loop: asyncio.AbstractEventLoop, tell: Callable[..., None], *facts: object) -> bool:
+    """Whether the loop could be told; a loop that has ended waits for no answer."""
+    try:
+        loop.call_soon_threadsafe(tell, *facts)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _sentence(path: Path, fault: str) -> str:

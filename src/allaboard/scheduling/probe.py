@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from allaboard.scheduling.session import Session
 from allaboard.scheduling.victims import GroupOut
 
 EPSILON = 1e-9
+# As long as room is short, victims are taken in chunks that double up to this size.
+CHUNK = 512
 
 
 @dataclass(slots=True)
@@ -44,6 +47,7 @@ class Probe:
         self.feasible, self.room = nodes
         self.groups: list[GroupOut] = []
         self.indexed = 0
+        self.chunk, self.ahead = 1, list[GroupOut]()
         self.by_gang: dict[GangRow, list[int]] = {}
         self.gangs_on: dict[int, dict[GangRow, None]] = {}
         self.need = Need([self.state.klass[row].gpu_wish for rows in pending.values() for row in rows], self.room)
@@ -58,10 +62,26 @@ class Probe:
         if gpus:
             self.need.grow(node, gpus)
 
-    def accumulate(self, group: GroupOut) -> None:
-        self.groups.append(group)
-        for row in group[1]:
-            self._free(row)
+    def advance(self, offered: Iterator[GroupOut]) -> bool:
+        """Accumulate the next group, or as many at once as are certainly not enough; false when nobody is left."""
+        self.ahead = self.ahead or list(islice(offered, self.chunk))
+        if not self.ahead:
+            return False
+        part = self.ahead[: self.chunk]
+        while len(part) > 1 and not self.need.absorb(*self._freed_by(part)):
+            part = part[: len(part) // 2]
+        if len(part) == 1:
+            for row in part[0][1]:
+                self._free(row)
+        self.groups += part
+        self.ahead = self.ahead[len(part) :]
+        self.chunk = min(2 * len(part), CHUNK) if self.need.is_short() else 1
+        return True
+
+    def _freed_by(self, groups: list[GroupOut]) -> tuple[list[int], list[float]]:
+        """Nodes and GPUs of all tasks of some groups."""
+        state, rows = self.state, [row for _, rows in groups for row in rows]
+        return [state.node[row] for row in rows], [state.gpus(row) for row in rows]
 
     def _index(self) -> None:
         """Accumulated tasks by gang and gangs by node; only trials ask for them."""
@@ -174,6 +194,20 @@ class Need:
         self.room[node] = after = before + gpus
         if self.equal and self.size and after > 0:
             self.slots += (after + EPSILON) // self.size - ((before + EPSILON) // self.size if before > 0 else 0.0)
+
+    def absorb(self, nodes: list[int], gpus: list[float]) -> bool:
+        """Take all this room in one step, unless the need would be met by it."""
+        room = self.room.copy()
+        np.add.at(room, nodes, gpus)
+        slots = float(np.floor((room + EPSILON) / self.size).clip(0).sum())
+        if slots >= len(self.needs):
+            return False
+        self.room[:], self.slots = room, slots
+        return True
+
+    def is_short(self) -> bool:
+        """Whether equal needs are certainly not met yet, so that several steps may be taken at once."""
+        return bool(self.needs) and self.equal and self.slots < len(self.needs)
 
     def met(self) -> bool:
         if not self.needs:

@@ -142,10 +142,8 @@ class Solver:
                 for chosen in generator(probe):
                     if (result := self._trial(probe, chosen, (count, taken))) is not None:
                         return result
-            group = next(groups, None)
-            if group is None or self.gave_up:
+            if self.gave_up or not probe.advance(groups):
                 return None
-            probe.accumulate(group)
 
     def _trial(self, probe: Probe, chosen: list[GroupOut], asked: tuple[int, frozenset[int]]) -> Success | None:
         """Evict, simulate, ask the rule; a set of victims that failed is not tried again."""
