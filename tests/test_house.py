@@ -28,7 +28,7 @@ MAY_IMPORT = {
 }
 EDGES = {
     "server", "watch", "streams", "sqlite", "http", "webhook", "informer", "queue", "controller", "loop", "clock",
-    "hands", "kubeconfig", "reach", "agent", "rhythm", "webhooks", "world", "keeper", "sandbox", "processes", "leader", "progress", "certificates",
+    "hands", "kubeconfig", "reach", "agent", "webhooks", "world", "keeper", "sandbox", "processes", "leader", "progress", "certificates",
     "zygote", "inits", "syscalls", "netlink", "volumes", "logs", "probing", "resolver", "machine", "cgroups", "levels",
     "environments", "provision", "tenants", "streams", "tunnel", "porter", "usage",
     "containers", "neighbours", "gateway", "images", "families",

@@ -161,7 +161,7 @@ def test_a_failed_bind_frees_its_place():
     snapshot.assume_bound(at("a"), "n", (), NOW)
     for old, new in ((None, request("a")), (request("a"), request("a", phase="Failed"))):
         snapshot.observe(kinds.BIND_REQUEST, old, new)
-    assert [key for key, _ in snapshot.ledger.failed_requests()] == [at("a")]
+    assert [key for key, _ in snapshot.records.failed_requests()] == [at("a")]
     snapshot.observe(kinds.BIND_REQUEST, request("a", phase="Failed"), None)
     snapshot.flush(NOW)
     assert told(snapshot) == ["default/pg-x: a=PENDING"]

@@ -20,10 +20,10 @@ from allaboard.kube.plan import NOTHING, Plan
 from allaboard.scheduling import groups, metrics, outcomes, readings
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.decisions import Bind, Decisions
-from allaboard.scheduling.ledger import pod_key
 from allaboard.scheduling.plugins.minruntime import MinRuntime
 from allaboard.scheduling.policy import DEFAULT, Policy
 from allaboard.scheduling.reasons import Reason
+from allaboard.scheduling.records import pod_key
 from allaboard.scheduling.snapshot import FOLLOWED, Snapshot
 
 log = logging.getLogger("allaboard")
@@ -120,7 +120,7 @@ class Scheduler:
     # --- decisions as writes ---
 
     def _plan(self, decisions: Decisions, now: datetime) -> Plan:
-        plan = outcomes.forget(self.snapshot.ledger.failed_requests())
+        plan = outcomes.forget(self.snapshot.records.failed_requests())
         plan += Plan(together=tuple(self._requests(gang, list(b)) for gang, b in groupby(decisions.binds, _gang)))
         for eviction in decisions.evictions:
             plan += outcomes.evict(self.snapshot.pods[pod_key(eviction.task)], eviction.message, now)

@@ -33,7 +33,7 @@ from allaboard.scheduling.facts import (
     Task,
 )
 from allaboard.scheduling.frame import READ
-from allaboard.scheduling.ledger import Ledger, pod_key
+from allaboard.scheduling.records import Records, pod_key
 from allaboard.scheduling.state import State
 
 STORAGE = (CLAIM, VOLUME, STORAGE_CLASS)
@@ -43,18 +43,18 @@ Hearer = Callable[[Document | None, Document | None], None]
 
 
 class Snapshot:
-    """Hears the changes, keeps them in a ledger, and brings what moved into the state before each cycle."""
+    """Hears the changes, keeps them as records, and brings what moved into the state before each cycle."""
 
     def __init__(self, schedulers: frozenset[str]) -> None:
-        self.ledger = Ledger(schedulers)
-        self.frame = self.ledger.frame
-        self.pods, self.groups, self.requests = self.ledger.pods, self.ledger.groups, self.ledger.requests
+        self.records = Records(schedulers)
+        self.frame = self.records.frame
+        self.pods, self.groups, self.requests = self.records.pods, self.records.groups, self.records.requests
         self.state = State()
         self.members: dict[str, dict[Key, None]] = {}
         self._gang_of: dict[Key, str] = {}
         self._told: dict[Key, Task] = {}
         self._strangers: dict[Key, Task] = {}
-        self._assumed, shelves = self.ledger.assumed, self.ledger.shelves
+        self._assumed, shelves = self.records.assumed, self.records.shelves
         self._is_fresh = True  # nothing was laid out yet, or what was is out of date
         self._moved_gangs: set[str] = set()
         self._moved_pods: set[Key] = set()
@@ -88,9 +88,9 @@ class Snapshot:
     def _hear_group(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
         name = groups.gang_name(kind, namespace_of(document), name_of(document))
-        if self.ledger.note_group(kind, name, new):
+        if self.records.note_group(kind, name, new):
             self._moved_gangs.add(name)
-            self._moved_pods.update(self.ledger.named.get(name, ()))
+            self._moved_pods.update(self.records.named.get(name, ()))
 
     def _hear_request(self, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
@@ -118,19 +118,19 @@ class Snapshot:
     def _hear_class(self, old: Document | None, new: Document | None) -> None:
         """A class that changes may change every gang's priority; it happens once in a cluster's life."""
         if new is not None:
-            self.ledger.classes[name_of(new)] = new
+            self.records.classes[name_of(new)] = new
         elif old is not None:
-            self.ledger.classes.pop(name_of(old), None)
+            self.records.classes.pop(name_of(old), None)
         self._is_fresh = True
 
     def _hear_job(self, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
         key = key_of(document)
         if new is not None:
-            self.ledger.jobs[key] = new
-            self._moved_pods.update(self.ledger.jobless.pop(key, ()))
+            self.records.jobs[key] = new
+            self._moved_pods.update(self.records.jobless.pop(key, ()))
         else:
-            self.ledger.jobs.pop(key, None)
+            self.records.jobs.pop(key, None)
 
     def _hear_storage(self, hear: Callable[[Document | None, Document | None], Iterable[Key]]) -> Hearer:
         """Pods wait for their claims, whatever else they wait for."""
@@ -144,14 +144,14 @@ class Snapshot:
         """Nothing new is made in a namespace on its way out, so its pods wait for their end."""
         name = name_of(new or old or {})
         leaving = new is not None and is_leaving(new)
-        if leaving == (name in self.ledger.leaving):
+        if leaving == (name in self.records.leaving):
             return
-        self.ledger.leaving ^= {name}
+        self.records.leaving ^= {name}
         self._moved_pods.update(key for key in self.pods if key.namespace == name)
 
     def _hear_pod(self, old: Document | None, new: Document | None) -> None:
         key = key_of(new or old or {})
-        self.ledger.note_pod(key, old, new)
+        self.records.note_pod(key, old, new)
         self._moved_pods.add(key)
 
     # --- bringing the state up to date ---
@@ -185,7 +185,7 @@ class Snapshot:
         if self.frame.moved_of(QUEUE):  # a group of another kind takes a queue that exists
             self._moved_gangs.update(name for name, (kind, _) in self.groups.items() if kind != POD_GROUP)
         nodes = self.frame.bring_into(self.state)
-        for key in self.ledger.standing_on(nodes) if nodes else ():
+        for key in self.records.standing_on(nodes) if nodes else ():
             self._told.pop(key, None)
             if self._strangers.pop(key, None) is not None:
                 self.state.drop_stranger(str(key))
@@ -201,7 +201,8 @@ class Snapshot:
         for key, pod in self.pods.items():
             self._sort_in(key, pod)
         gangs = tuple(gang for name in sorted(self.members) if (gang := self._gang(name)) is not None)
-        self.state = State.build(self.frame.world(gangs, tuple(self._strangers.values())))
+        used, self.state = self.state.ledger, State.build(self.frame.world(gangs, tuple(self._strangers.values())))
+        self.state.ledger = used  # what queues used before is no document's to tell
         self._is_fresh = False
         self.frame.settle()
         self._moved_pods.clear()
@@ -209,17 +210,17 @@ class Snapshot:
 
     def _sort_in(self, key: Key, pod: Document) -> None:
         """Note whose the pod is: a gang's, or (on a node and nobody's) a stranger."""
-        name = self.ledger.home(pod)
+        name = self.records.home(pod)
         if name:
             self.members.setdefault(name, {})[key] = None
             self._gang_of[key] = name
-        elif (stranger := self.ledger.stranger(pod)) is not None:
+        elif (stranger := self.records.stranger(pod)) is not None:
             self._strangers[key] = stranger
 
     def _place(self, key: Key) -> bool:
         """Bring one pod into the state; whether anything about it changed."""
         pod, before = self.pods.get(key), self._gang_of.get(key, "")
-        name = self.ledger.home(pod) if pod is not None else ""
+        name = self.records.home(pod) if pod is not None else ""
         changed = self._place_stranger(key, pod if not name else None)
         if before and before != name:
             self._take_out(key, before)
@@ -234,7 +235,7 @@ class Snapshot:
         return self._put_task(key, pod, name) or changed
 
     def _put_task(self, key: Key, pod: Document, name: str) -> bool:
-        task = self.ledger.task(key, pod, name)
+        task = self.records.task(key, pod, name)
         if task == self._told.get(key):
             return False
         if task is None:
@@ -256,7 +257,7 @@ class Snapshot:
             self.state.drop_gang(name)
 
     def _place_stranger(self, key: Key, pod: Document | None) -> bool:
-        stranger = self.ledger.stranger(pod) if pod is not None else None
+        stranger = self.records.stranger(pod) if pod is not None else None
         if stranger == self._strangers.get(key):
             return False
         if stranger is None:
@@ -279,7 +280,7 @@ class Snapshot:
 
     def _gang(self, name: str) -> Gang | None:
         """The gang as it reads now; its tasks are told with it."""
-        gang = self.ledger.gang(name, self.members.get(name, ()))
+        gang = self.records.gang(name, self.members.get(name, ()))
         for task in gang.tasks if gang is not None else ():
             self._told[pod_key(task.name)] = task
         return gang

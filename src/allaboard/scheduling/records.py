@@ -24,7 +24,7 @@ def pod_key(task: str) -> Key:
     return Key(namespace, name)
 
 
-class Ledger:
+class Records:
     """Everything told, and what was assumed about it. It reads; `Snapshot` hears and brings into the state."""
 
     def __init__(self, schedulers: frozenset[str]) -> None:
