@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "initializers": set(),
 }
 EDGES = {
-    "server", "watch", "streams", "sqlite", "http", "webhook", "informer", "queue", "controller", "loop", "clock",
+    "server", "asgi", "watch", "streams", "sqlite", "http", "webhook", "informer", "queue", "controller", "loop", "clock",
     "hands", "kubeconfig", "reach", "agent", "webhooks", "world", "keeper", "sandbox", "processes", "leader", "progress", "certificates",
     "zygote", "inits", "syscalls", "netlink", "volumes", "logs", "probing", "resolver", "machine", "cgroups", "levels",
     "environments", "provision", "tenants", "streams", "tunnel", "porter", "usage",

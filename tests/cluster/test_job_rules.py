@@ -163,6 +163,7 @@ STATUSES = {
         {**DONE, "startTime": "2025-01-01T00:00:00Z"},
         [
             'status.completionTime: Invalid value: "2024-01-01T00:00:05Z": must be equal to or after `startTime`',
+            "status.startTime: Required value: startTime cannot be removed for unsuspended job",
         ],
     ),
 }

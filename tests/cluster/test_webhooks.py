@@ -11,8 +11,7 @@ from allaboard.api.documents import Key
 from allaboard.api.errors import ApiError, Internal
 from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.create import create
-from allaboard.cluster.plane import Head
-from allaboard.cluster.webhooks import Outside, Webhooks
+from allaboard.cluster.webhooks import Outside
 from tests.cluster.plane import Plane, config_map, plain
 
 RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"]}
@@ -57,8 +56,7 @@ async def planned(outer, mutating=(), validating=()):
     ):
         body = plain("admissionregistration.k8s.io/v1", version, "w", webhooks=list(hooks))
         await plane.client.create(kind, body, manager="t")
-    head = Head(plane.cluster.store)
-    plane.cluster.chain.webhooks = Webhooks(Outside(outer.call), head, plane.cluster.world)
+    plane.cluster.ask_outside(Outside(outer.call))
     return plane
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import yaml
+
 from tests.conformance import kube, lifecycle, scheduler, trainer
 from tests.conformance.results import HERE, Result, read_accepted, score
 

@@ -1,61 +1,106 @@
-"""`aboard why`: one sentence with numbers, then the facts behind it."""
+"""`aboard why`: a verdict, the one reason with its numbers, and what could be done."""
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 import click
 
-from allaboard.api.kinds import TRAIN_JOB
+from allaboard.api.kinds import POD_GROUP, TRAIN_JOB
+from allaboard.api.meta import moment_of
 from allaboard.cli import screen, session
 from allaboard.cli.session import Session
+from allaboard.kube.client import Select
+from allaboard.sdk.explaining import Explanation, Holder, explain
 from allaboard.sdk.follow import last_lines
-from allaboard.sdk.jobs import Job
-from allaboard.sdk.reading import read_job
+from allaboard.sdk.reading import read_events, read_job
+
+HEADLINES = {
+    "Waiting": "is WAITING (it will run; nothing to fix)",
+    "Blocked": "is BLOCKED (it waits for somebody to act)",
+    "Impossible": "is IMPOSSIBLE (as it is, it can never run here)",
+    "Preempted": "was PREEMPTED (it waits for its place again)",
+    "Starting": "is STARTING",
+    "Suspended": "is SUSPENDED",
+    "Slow": "is SLOW",
+    "Running": "is RUNNING",
+    "Failed": "has FAILED",
+    "Complete": "is COMPLETE",
+    "Deleting": "is being DELETED",
+}
+SHOWN_LINES = 8
 
 
 @click.command("why", help="Why a JOB waits, failed, or is where it is.")
 @click.argument("name")
+@click.option("-o", "--output", type=click.Choice(("text", "json")), default="text", show_default=True)
 @click.pass_context
-def command(ctx: click.Context, name: str) -> None:
-    async def work(open_session: Session) -> tuple[Job, list[str]]:
-        job = await read_job(open_session.client, open_session.key(TRAIN_JOB, name))
-        failure = job.first_failure
-        lines = await last_lines(open_session.client, open_session.namespace, failure.pod, 8) if failure else []
-        return job, lines
+def command(ctx: click.Context, name: str, output: str) -> None:
+    async def work(open_session: Session) -> tuple[Explanation, list[str]]:
+        client = open_session.client
+        job = await read_job(client, open_session.key(TRAIN_JOB, name))
+        events = await read_events(client, job)
+        groups = await client.list(POD_GROUP, Select(open_session.namespace))
+        found = explain(job, datetime.now(UTC), events, groups)
+        failure = found.failure
+        lines = await last_lines(client, open_session.namespace, failure.pod, SHOWN_LINES) if failure else []
+        return found, lines or (failure.words.splitlines()[-SHOWN_LINES:] if failure else [])
 
-    job, lines = session.run(ctx, work)
-    for sentence in explain(job, datetime.now(UTC)):
-        click.echo(sentence)
-    for line in lines:
-        click.echo(f"    {line}")
+    found, lines = session.run(ctx, work)
+    if output == "json":
+        click.echo(json.dumps(found.document() | ({"lastLines": lines} if lines else {}), indent=4))
+        return
+    for line in screen_of(found, lines):
+        click.echo(line)
 
 
-def explain(job: Job, now: datetime) -> list[str]:
-    """The verdict first, then needs and places."""
-    age = screen.duration(job.seconds(now))
-    gang = f"{job.placed} of {len(job.pods)} pods placed"
-    match job.phase:
-        case "Pending":
-            reason = job.reason or "the scheduler has not looked at it yet"
-            return [
-                f"{job.name} waits: {reason}",
-                f"  gang     {gang}; all start together or none",
-                f"  queue    {job.queue}",
-                f"  waiting  {age}",
-            ]
-        case "Suspended":
-            return [f"{job.name} is suspended: `aboard resume {job.name}` lets it go on"]
-        case "Failed":
-            failure = job.first_failure
-            if failure is None:
-                return [f"{job.name} failed after {age}: {job.reason}"]
-            place = f"{failure.pod} on {failure.node}"
-            first = f"rank {failure.rank} ended first with exit code {failure.code} ({place})"
-            return [f"{job.name} failed after {age}: {first}"]
-        case "Complete":
-            return [f"{job.name} is complete: it took {age}"]
-    progress = "" if job.progress is None else f", {job.progress} % done"
-    return [
-        f"{job.name} is {job.phase.lower()} on {', '.join(job.nodes) or 'no node yet'} since {age}{progress}; {gang}"
-    ]
+def screen_of(found: Explanation, lines: list[str]) -> list[str]:
+    """What a terminal shows: the verdict, then one block for each thing there is to say."""
+    age = screen.duration(found.seconds)
+    when = {"Failed": f"after {age}", "Complete": f"in {age}"}.get(found.verdict, f"for {age}")
+    shown = [f"{found.job} {HEADLINES.get(found.verdict, found.verdict)}  {when}", ""]
+    if found.message:
+        shown += [_row("Reason", found.code or found.message)]
+        shown += [f"    {part}" for part in found.message.split("; ")] if found.code else []
+    shown += [f"    │ {line}" for line in lines]
+    if found.others_failed:
+        shown += [_row("Then", f"{found.others_failed} more failed after it (consequence, not cause)")]
+    shown += _numbers(found)
+    shown += [_row("Held by" if not i else "", _holder(holder)) for i, holder in enumerate(found.held_by)]
+    if found.estimate:
+        shown += [_row("Estimate", f"about {moment_of(found.estimate).astimezone():%H:%M}, as far as run times are known")]
+    shown += [_row("Helps" if not i else "", words) for i, words in enumerate(found.unblock)]
+    shown += [_row("You could" if not i else "", words) for i, words in enumerate(found.could)]
+    if found.history:
+        shown += [_row("History", " → ".join(f"{_clock(at)} {words}" for at, words in found.history))]
+    return shown if len(shown) > 2 else shown[:1]
+
+
+def _numbers(found: Explanation) -> list[str]:
+    if found.verdict in ("Complete", "Failed"):
+        return []
+    needs = f"{', '.join(found.needs.values())} at once" if found.needs else "all its pods at once"
+    rows = [_row("Needs", f"{needs} (gang {found.gang})")] if found.verdict not in ("Running", "Slow") else []
+    rows += [_row("Free now", ", ".join(found.free.values()))] if found.free else []
+    place = f", {_nth(found.position)} in line there" if found.position else ""
+    overall = f", {_nth(found.overall)} of all" if found.overall else ""
+    return [*rows, _row("Queue", f"{found.queue}{place}{overall}")]
+
+
+def _nth(place: int) -> str:
+    ending = "th" if 10 <= place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}{ending}"
+
+
+def _holder(holder: Holder) -> str:
+    yields = "preemptible" if holder.preemptible else "not preemptible"
+    return f"{holder.job}  {holder.amount}  {holder.queue}  {yields}"
+
+
+def _row(title: str, words: str) -> str:
+    return f" {title:<9} {words}"
+
+
+def _clock(stamp: str) -> str:
+    return f"{moment_of(stamp).astimezone():%H:%M:%S}" if stamp else ""

@@ -63,6 +63,8 @@ class View(Protocol):
 class Webhooks(Protocol):
     """Hooks that live elsewhere (`webhooks.py`)."""
 
+    def are_there(self) -> bool: ...
+
     async def mutate(self, request: Request) -> Document | None: ...
 
     async def validate(self, request: Request) -> None: ...
@@ -84,7 +86,7 @@ class Chain:
             changed = step(request, self.view)
             if isinstance(changed, dict):
                 request = request.about(changed)
-        if self.webhooks is not None:
+        if self.webhooks is not None and self.webhooks.are_there():
             changed = await self.webhooks.mutate(request)
             return request.new if changed is None else changed
         return request.new
@@ -97,8 +99,12 @@ class Chain:
                 request.warnings.extend(getattr(verdict, "warnings", ()))
                 if (refusal := getattr(verdict, "refusal", None)) is not None:
                     raise denied(hook, refusal)
-        if self.webhooks is not None:
+        if self.webhooks is not None and self.webhooks.are_there():
             await self.webhooks.validate(request)
+
+    def asks_outside(self) -> bool:
+        """Whether anybody outside this process has a say."""
+        return self.webhooks is not None and self.webhooks.are_there()
 
     def _steps(self, point: str, request: Request) -> tuple[tuple[object, Step], ...]:
         question = (point, request.kind, request.operation, request.subresource)

@@ -36,7 +36,7 @@ async def mutated(chain: Chain, request: Request) -> Document:
         return before or {}
     rules = request.rules
     # Our own hooks hand back whole documents; others, and the schema of a custom kind, need their defaults filled in.
-    if rules.custom or chain.webhooks is not None:
+    if rules.custom or chain.asks_outside():
         after = rules.structure.default(after)
     return rules.default(after)
 

@@ -9,7 +9,7 @@ from allaboard.api.documents import Document, Documents, Key
 from allaboard.api.kinds import Kind
 from allaboard.api.meta import is_leaving, name_of
 from allaboard.cluster import definitions
-from allaboard.cluster.admission import Chain, Webhooks
+from allaboard.cluster.admission import Chain
 from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.kinds import BUILTIN
 from allaboard.cluster.memory import Store
@@ -18,6 +18,7 @@ from allaboard.cluster.registry import Registry, table_of
 from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import Happening, Item
 from allaboard.cluster.versions import stored
+from allaboard.cluster.webhooks import Outside, Webhooks
 from allaboard.cluster.world import World
 
 DEFINITIONS = kinds.CRD.resource
@@ -46,18 +47,21 @@ class Cluster:
         store: Store,
         hooks: Sequence[object] = (),
         world: World | None = None,
-        webhooks: Webhooks | None = None,
         rules: Iterable[Rules] = BUILTIN,
     ) -> None:
         self.store = store
         self.world = world or World()
         self.registry = Registry(rules)
         self.head = Head(store)
-        self.chain = Chain(hooks, self.head, webhooks)
+        self.chain = Chain(hooks, self.head)
         self._repeated: dict[Hashable, tuple[Document, Item]] = {}
         for item in store.table(DEFINITIONS).items():
             self.registry.learn(store.document(item))
         store.listeners.append(self._notice)
+
+    def ask_outside(self, outside: Outside) -> None:
+        """From now on webhooks that configurations in the store name are asked, through this."""
+        self.chain.webhooks = Webhooks(outside, self.head, self.world)
 
     def repeats(self, who: Hashable, config: Document, item: Item) -> bool:
         """Whether this very apply, on this very state, was seen to change nothing."""
@@ -66,7 +70,7 @@ class Cluster:
 
     def remember(self, who: Hashable, config: Document, item: Item) -> None:
         """An apply changed nothing: said again on the same state, it need not be tried (webhooks may differ)."""
-        if self.chain.webhooks is not None:
+        if self.chain.asks_outside():
             return
         if len(self._repeated) >= REPEATS:
             self._repeated.clear()

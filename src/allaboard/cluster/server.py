@@ -6,19 +6,30 @@ import asyncio
 import base64
 import contextlib
 import logging
-import zlib
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs
 
 import uvicorn
 
 from allaboard.api.documents import Key
-from allaboard.api.errors import ApiError, BadRequest, Internal, TimedOut, TooLarge, Unauthorized, Unavailable
+from allaboard.api.errors import ApiError, Internal, Unauthorized, Unavailable
 from allaboard.cluster import options, refusals, routes
 from allaboard.cluster.access import Allow, Attributes, Rbac, User, forbidden
 from allaboard.cluster.answers import TEXT, Answer, refused
+from allaboard.cluster.asgi import (
+    ClientGone,
+    Receive,
+    Scope,
+    Send,
+    Wire,
+    lifespan,
+    read_body,
+    reject,
+    send_answer,
+    send_stream,
+)
 from allaboard.cluster.ask import Place
 from allaboard.cluster.call import APPLY, Call, warning_headers
 from allaboard.cluster.dispatch import Dispatcher
@@ -33,13 +44,6 @@ from allaboard.cluster.tokens import Signer, Tokens
 
 log = logging.getLogger(__name__)
 
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-
-LARGEST_BODY = 3 * 1024 * 1024
-LONGEST_BODY = 60.0  # seconds
-WORTH_PACKING = 128 * 1024
 VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
@@ -53,13 +57,6 @@ class Doors:
     metrics: Callable[[], bytes] | None = None
     anonymous: User | None = None  # who asks without a token, on a unix socket
     nodes: Nodes | None = None  # how to reach the pods of a node: logs, exec, attach, port-forward
-
-
-class Wire(NamedTuple):
-    """A connection, as ASGI gives it."""
-
-    receive: Receive
-    send: Send
 
 
 class App:
@@ -79,7 +76,7 @@ class App:
         elif scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
         elif scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await lifespan(receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Exec, attach and port-forward: the client's socket is connected with the node's."""
@@ -93,7 +90,7 @@ class App:
             offered = [protocol for protocol in protocols if not protocol.startswith(TOKEN_PROTOCOL)]
             await self.doors.nodes.relay(way.node, way.target, Socket(offered, receive, send))
         except ApiError as error:
-            await _reject(refused(error), scope, send)
+            await reject(refused(error), scope, send)
 
     def _way(self, scope: Scope, headers: dict[str, str], protocols: list[str]) -> Way:
         token = next((p.removeprefix(TOKEN_PROTOCOL) for p in protocols if p.startswith(TOKEN_PROTOCOL)), "")
@@ -122,12 +119,12 @@ class App:
             log.exception("%s %s failed", scope["method"], scope["path"])
             answer = refused(Internal("Internal error occurred: the request could not be answered; see the log"))
         if isinstance(answer, Stream):
-            await _stream(200, answer.shaper.form.media, answer.lines(), Wire(receive, send))
+            await send_stream(200, answer.shaper.form.media, answer.lines(), Wire(receive, send))
         elif isinstance(answer, Flow):
-            await _stream(answer.code, answer.type, answer.chunks, Wire(receive, send))
+            await send_stream(answer.code, answer.type, answer.chunks, Wire(receive, send))
         else:
             answer.headers = [*answer.headers, *warning_headers(warnings)] if warnings else answer.headers
-            await _send(answer, headers, send, body=scope["method"] != "HEAD")
+            await send_answer(answer, headers, send, body=scope["method"] != "HEAD")
 
     async def _answer(
         self, scope: Scope, headers: Mapping[str, str], receive: Receive, warnings: list[str]
@@ -143,7 +140,7 @@ class App:
             raise refusals.no_method()
         place = routes.place(self.cluster.registry, parts, method)
         self._authorize_creation(method, headers, place, user)
-        call = Call(method, path, query, headers, await _body(receive, headers), user, warnings)
+        call = Call(method, path, query, headers, await read_body(receive, headers), user, warnings)
         if parts.watch and place.key.name:
             query["fieldSelector"] = [f"metadata.name={place.key.name}"]
             place = place._replace(key=Key(place.key.namespace, ""))
@@ -204,135 +201,6 @@ def _decoded(text: str) -> str:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
     except ValueError:
         raise Unauthorized("Unauthorized") from None
-
-
-async def _reject(answer: Answer, scope: Scope, send: Send) -> None:
-    """Refuse a WebSocket with an answer, where the server can; else by closing it."""
-    if "websocket.http.response" not in (scope.get("extensions") or {}):
-        await send({"type": "websocket.close", "code": 1008, "reason": answer.body.decode()[:120]})
-        return
-    head = [(b"content-type", answer.type.encode())]
-    await send({"type": "websocket.http.response.start", "status": answer.code, "headers": head})
-    await send({"type": "websocket.http.response.body", "body": answer.body})
-
-
-class ClientGone(Exception):
-    """Whoever asked has hung up."""
-
-
-async def _body(receive: Receive, headers: Mapping[str, str]) -> bytes:
-    if int(headers.get("content-length") or 0) > LARGEST_BODY:
-        raise _too_large()
-    if not headers.get("content-length") and "transfer-encoding" not in headers:
-        return b""
-    data = await _in_time(_received(receive))
-    return _unpacked(data) if headers.get("content-encoding") == "gzip" else data
-
-
-async def _in_time(reading: Coroutine[None, None, bytes]) -> bytes:
-    """A body, if it arrives in time; a timer by hand, because `asyncio.timeout` costs as much as a whole GET."""
-    task, late = asyncio.current_task(), list[bool]()
-
-    def give_up() -> None:
-        late.append(True)
-        if task is not None:
-            task.cancel()
-
-    timer = asyncio.get_running_loop().call_later(LONGEST_BODY, give_up)
-    try:
-        return await reading
-    except asyncio.CancelledError:
-        if not late or task is None:
-            raise
-        task.uncancel()
-        raise TimedOut(f"Timeout: the body did not arrive within {LONGEST_BODY:.0f} seconds") from None
-    finally:
-        timer.cancel()
-
-
-async def _received(receive: Receive) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientGone
-        parts.append(message.get("body", b""))
-        size += len(parts[-1])
-        if size > LARGEST_BODY:
-            raise _too_large()
-        if not message.get("more_body"):
-            break
-    return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-def _too_large() -> TooLarge:
-    return TooLarge(f"Request entity too large: limit is {LARGEST_BODY}", details={})
-
-
-def _unpacked(data: bytes) -> bytes:
-    try:
-        unpacker = zlib.decompressobj(wbits=31)
-        plain = unpacker.decompress(data, LARGEST_BODY + 1)
-    except zlib.error as fault:
-        raise BadRequest(f"the body is no gzip: {fault}") from fault
-    if len(plain) > LARGEST_BODY:
-        raise _too_large()
-    return plain
-
-
-async def _send(answer: Answer, headers: Mapping[str, str], send: Send, *, body: bool) -> None:
-    lines = [(b"content-type", answer.type.encode())] if answer.type else []
-    lines += answer.headers
-    data = answer.body
-    if len(data) > WORTH_PACKING and "gzip" in headers.get("accept-encoding", ""):
-        packer = zlib.compressobj(1, wbits=31)
-        data = packer.compress(data) + packer.flush()
-        lines += [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
-    lines.append((b"content-length", str(len(data)).encode()))
-    await send({"type": "http.response.start", "status": answer.code, "headers": lines})
-    await send({"type": "http.response.body", "body": data if body else b""})
-
-
-async def _stream(code: int, media: str, chunks: AsyncGenerator[bytes, None], wire: Wire) -> None:
-    """Send pieces as they come; the stream ends when the client hangs up."""
-    this, send = asyncio.current_task(), wire.send
-    ended: list[bool] = []
-
-    def hang_up(_: object) -> None:
-        if this is not None and not ended:
-            this.cancel()
-
-    gone = asyncio.ensure_future(_until_gone(wire.receive))
-    gone.add_done_callback(hang_up)
-    head = [(b"content-type", media.encode())]
-    try:
-        await send({"type": "http.response.start", "status": code, "headers": head})
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
-        async with contextlib.aclosing(chunks) as lines:
-            async for chunk in lines:
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-    except asyncio.CancelledError:
-        if not gone.done():
-            raise
-    finally:
-        ended.append(True)
-        gone.cancel()
-
-
-async def _until_gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
-async def _lifespan(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        if message["type"] == "lifespan.shutdown":
-            await send({"type": "lifespan.shutdown.complete"})
-            return
-        await send({"type": "lifespan.startup.complete"})
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,9 @@ class Webhooks:
     def __init__(self, outside: Outside, view: View, world: World) -> None:
         self.outside, self.view, self.world = outside, view, world
 
+    def are_there(self) -> bool:
+        return bool(self.view.list(kinds.MUTATING_WEBHOOK) or self.view.list(kinds.VALIDATING_WEBHOOK))
+
     async def mutate(self, request: Request) -> Document | None:
         """One after the other in the order of their names; those that want it are asked again after a change."""
         hooks = self._interested(kinds.MUTATING_WEBHOOK, request)

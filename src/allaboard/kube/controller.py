@@ -108,13 +108,21 @@ class Loop:
     def _handler(self, watch: Watch, observe: Callable[..., None] | None) -> Handler:
         def handle(old: Document | None, new: Document | None) -> None:
             if observe is not None:
-                observe(watch.kind, old, new)
+                self._observed(observe, watch.kind, old, new)
             for document in (old, new):
                 if document is not None:
                     for key in watch.keys(document):
                         self.queue.add(key)
 
         return handle
+
+    def _observed(self, observe: Callable[..., None], kind: Kind, old: Document | None, new: Document | None) -> None:
+        try:
+            observe(kind, old, new)
+        except Exception:  # the informer serves every controller: one that stumbles over a document must not end it
+            log.exception(
+                'msg="Observation failed" controller=%s %s=%s', self.controller.name, kind, key_of(new or old or {})
+            )
 
     async def _resync(self) -> None:
         watch = self.controller.watches[0]

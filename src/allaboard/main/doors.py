@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+import ssl
 from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import msgspec
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import Unauthorized
+from allaboard.cluster.asgi import Receive, Scope, Send
 from allaboard.cluster.nodes import Fetched, Socket
-from allaboard.cluster.server import App, Receive, Scope, Send
-from allaboard.kube import reach
+from allaboard.cluster.server import App
+from allaboard.kube import http, reach
 from allaboard.main.heart import Heart
 from allaboard.training.progress import ProgressDoor
 
@@ -34,6 +39,24 @@ class NodeCalls:
 
 async def _once(body: bytes) -> AsyncIterator[bytes]:
     yield body
+
+
+async def call_webhook(url: str, review: Document, seconds: float, bundle: bytes) -> Document:
+    """Ask an admission webhook; its certificate must be signed by the bundle, or by whom the system trusts."""
+    parts = urlsplit(url)
+    tls = ssl.create_default_context(cadata=bundle.decode() or None) if parts.scheme == "https" else None
+    port = parts.port or (443 if tls else 80)
+    transport = http.Transport(http.Address(parts.hostname or "", port, tls, parts.hostname or ""))
+    query = f"?{parts.query}" if parts.query else ""
+    headers = {"Content-Type": "application/json", "Accept": "application/json"}
+    try:
+        call = http.Call("POST", f"{parts.path or '/'}{query}", headers=headers, body=msgspec.json.encode(review))
+        answer = await transport.call(call, seconds)
+    finally:
+        await transport.close()
+    if answer.status >= 400:
+        raise OSError(f"the server answered {answer.status}")
+    return msgspec.json.decode(answer.body, type=Document)
 
 
 class Front:

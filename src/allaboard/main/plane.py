@@ -29,12 +29,13 @@ from allaboard.cluster.server import Address, App, Doors, serve
 from allaboard.cluster.sqlite import Sqlite
 from allaboard.cluster.store import Journal, NoJournal
 from allaboard.cluster.tokens import Signer, read_tokens
+from allaboard.cluster.webhooks import Outside
 from allaboard.kube.certificates import Pair, issue, keep, kept, make_authority, write_private
 from allaboard.kube.clock import Clock, SystemClock
 from allaboard.kube.kubeconfig import write_kubeconfig
 from allaboard.main.agent import NodeProcess
 from allaboard.main.controllers import ADMISSION, CONTROLLERS
-from allaboard.main.doors import Front, NodeCalls
+from allaboard.main.doors import Front, NodeCalls, call_webhook
 from allaboard.main.heart import Heart, bootstrap
 from allaboard.main.settings import BadSetting, Settings, chosen_names, is_loopback, read_gates
 from allaboard.main.tasks import end, first_of
@@ -104,6 +105,7 @@ class Plane:
         journal = self._journal()
         stack.callback(journal.close)
         heart = Heart(settings, self.clock, journal, authority.certificate.decode())
+        heart.cluster.ask_outside(Outside(call_webhook))
         keeper = await stack.enter_async_context(heart.keeping())
         storage = "claims" in settings.controllers
         await bootstrap(heart.client, keeper, authority.certificate.decode(), storage=storage)

@@ -89,6 +89,8 @@ class GangRow:
         self.rows: list[int] = []
 
     def leaf(self, name: str) -> Members | None:
+        if self.only is not None and self.only.name == name:
+            return self.only
         return next((leaf for leaf in self.leaves if leaf.name == name), None)
 
     def active(self) -> int:

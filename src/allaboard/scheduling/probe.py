@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -222,14 +223,19 @@ class Hope:
 
     def __init__(self, probe: Probe) -> None:
         self.probe, self.state = probe, probe.state
-        counts: dict[PodClass, int] = {}
-        for rows in probe.pending.values():
-            for row in rows:
-                klass = self.state.klass[row]
-                counts[klass] = counts.get(klass, 0) + 1
-        self.counts = {klass: count for klass, count in counts.items() if klass.plain}
         self.base: dict[PodClass, tuple[Column, float]] | None = None
         self.freed: dict[int, Column] = {}
+
+    @cached_property
+    def counts(self) -> dict[PodClass, int]:
+        """How many tasks of each plain class wait."""
+        counts: dict[PodClass, int] = {}
+        for rows in self.probe.pending.values():
+            for row in rows:
+                klass = self.state.klass[row]
+                if klass.plain:
+                    counts[klass] = counts.get(klass, 0) + 1
+        return counts
 
     def free(self, klass: PodClass) -> float:
         """Slots on feasible nodes before anybody leaves but the recorded."""
@@ -290,6 +296,8 @@ class Hope:
 
 def _group_needs(probe: Probe) -> dict[str, list[float]]:
     """GPUs that groups with a required level need, per level."""
+    if probe.gang.only is not None and probe.gang.tree.constraint is None:
+        return {}
     state = probe.state
     found: dict[str, list[float]] = {}
     todo: list[GroupRow] = [probe.gang.tree]

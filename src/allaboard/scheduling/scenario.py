@@ -173,13 +173,16 @@ class Solver:
         status = self.state.status
         moved = [row for row in victims if status[row] == Status.RELEASING]
         moved += [row for row in victims if status[row] == Status.PIPELINED]
+        owner: dict[int, GroupOut] = {}
+        for group in (*probe.recorded.groups, *chosen):
+            for row in group[1]:
+                owner.setdefault(row, group)
         groups: list[GroupOut] = []
         covered: set[int] = set()
         for row in moved:
             if row not in covered:
-                group = next(group for group in (*probe.recorded.groups, *chosen) if row in group[1])
-                groups.append(group)
-                covered.update(group[1])
+                groups.append(owner[row])
+                covered.update(owner[row][1])
         same = len(moved) == len(victims) == probe.size() and [row for _, rows in groups for row in rows] == victims
         return Success(statement, Recorded(moved, groups), same)
 

@@ -148,6 +148,8 @@ class Session:
 
     def is_protected(self, victim: GangRow, claimant: GangRow) -> bool:
         """Whether a victim may not lose its minimum yet; the cycle comes back when it may."""
+        if victim.last_start is None:
+            return False
         moment = self.panel.protected_until(victim, claimant, self.action)
         if moment > self.now:
             self.wake(moment)

@@ -27,8 +27,10 @@ class Offer:
 
 def solve_each(session: Session, gangs: Iterable[GangRow], offer: Callable[[GangRow], Offer | None]) -> None:
     order = session.waiting(gangs)
+    robbed: set[GangRow] = set()
     while (gang := order.pop()) is not None:
-        found = offer(gang)
+        # KAI keeps the list of tasks a victim was asked for, so one that lost some is not served in the same action.
+        found = offer(gang) if gang not in robbed else None
         if found is None:
             continue
         solver = solver_for(session, gang, found)
@@ -36,6 +38,7 @@ def solve_each(session: Session, gangs: Iterable[GangRow], offer: Callable[[Gang
         if statement is not None:
             touched = statement.touched()
             statement.commit()
+            robbed.update(victim for victim in touched if any(leaf.count[Status.RELEASING] for leaf in victim.leaves))
             session.settled(touched)
             session.refusals.take_back(gang)
         elif solver.gave_up:

@@ -154,7 +154,8 @@ class State:
         for task in gang.tasks:
             self._insert(row, task)
         for leaf in row.leaves:
-            leaf.rows.sort(key=self.task_key)
+            if len(leaf.rows) > 1:
+                leaf.rows.sort(key=self.task_key)
         self._review(row)
 
     def drop_gang(self, name: str) -> None:

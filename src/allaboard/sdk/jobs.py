@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from allaboard.api import labels
@@ -25,7 +25,7 @@ class Rank:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Who failed first, and how."""
+    """Who failed first, and how; `words` is what it said last, where somebody kept that."""
 
     rank: str
     pod: str
@@ -33,15 +33,17 @@ class Failure:
     code: int
     reason: str
     moment: str
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A TrainJob with what belongs to it."""
+    """A TrainJob with what belongs to it; `failures` are those its JobSet remembers, the first one first."""
 
     document: Document
     pods: Sequence[Document] = ()
     groups: Sequence[Document] = ()
+    failures: Sequence[Document] = ()
 
     @property
     def name(self) -> str:
@@ -58,7 +60,7 @@ class Job:
         if dig(self.document, "spec", "suspend"):
             return "Suspended"
         live = [pod for pod in self.pods if not is_leaving(pod)]
-        if live and all(pod_phase(pod) in ("Running", "Succeeded") for pod in live):
+        if live and all(pod_phase(pod) != "Pending" for pod in live):
             return "Running"
         return "Starting" if any(is_placed(pod) for pod in live) else "Pending"
 
@@ -90,15 +92,23 @@ class Job:
 
     @property
     def first_failure(self) -> Failure | None:
-        """What the controller remembers counts; a pod that is still there knows its node as well."""
-        remembered = _remembered(self.document)
-        if remembered is None:
-            return first_failure(self.pods)
-        return next((f for pod in self.pods for f in _failures(pod) if f.pod == remembered.pod), remembered)
+        """What the controllers remember counts; each account of that pod may know what the others left out."""
+        told = [_told(entry) for entry in self.failures]
+        first = next((f for f in (_remembered(self.document), *told) if f), None) or first_failure(self.pods)
+        if first is None:
+            return None
+        seen = [failure for pod in self.pods for failure in _failures(pod)]
+        return _united(first, [failure for failure in (*seen, *told) if failure.pod == first.pod])
 
     @property
     def nodes(self) -> list[str]:
         return sorted({dig(pod, "spec", "nodeName", default="") for pod in self.pods} - {""})
+
+    @property
+    def why(self) -> Document:
+        """What the scheduler wrote about the gang that waits: code, verdict, message and numbers."""
+        said: list[Document] = [dig(group, "status", "aboard", "why", default={}) for group in self.groups]
+        return next((why for why in said if why), {})
 
     @property
     def reason(self) -> str:
@@ -153,18 +163,36 @@ def pod_gpus(pod: Document) -> float:
 
 def first_failure(pods: Iterable[Document]) -> Failure | None:
     """The container that ended badly before all others, among pods that are still there."""
-    failures = [failure for pod in pods for failure in _failures(pod)]
+    failures = [failure for pod in pods if not is_leaving(pod) for failure in _failures(pod)]
     return min(failures, key=lambda failure: (failure.moment, failure.rank), default=None)
 
 
 def _remembered(job: Document) -> Failure | None:
-    """The first failure as the controller wrote it down, for when the pods are gone."""
+    """The first failure as the TrainJob keeps it, for when the pods are gone."""
     said = dig(job, "status", "aboard", "firstFailure", default={})
     if not said:
         return None
     word = f"r{said['rank']}" if said.get("job") in ("node", None) and "rank" in said else str(said.get("job", ""))
     message = str(said.get("message", ""))
-    return Failure(word, str(said.get("pod", "")), "", int(said.get("exitCode", 0)), message, str(said.get("time", "")))
+    reason, words = (message, "") if message.isalpha() else ("Error", message)  # one word is a reason, more are a story
+    code, node = int(said.get("exitCode", 0)), str(said.get("node", ""))
+    return Failure(word, str(said.get("pod", "")), node, code, reason, str(said.get("time", "")), words)
+
+
+def _told(entry: Document) -> Failure:
+    """A failure as a JobSet keeps it."""
+    texts = {name: str(entry.get(name) or "") for name in ("pod", "node", "reason", "at", "message")}
+    rank = f"r{entry['index']}" if "index" in entry else ""
+    code = int(entry.get("exitCode") or 0)
+    return Failure(rank, texts["pod"], texts["node"], code, texts["reason"] or "Error", texts["at"], texts["message"])
+
+
+def _united(first: Failure, others: Iterable[Failure]) -> Failure:
+    """One account of a failure, each gap filled from the next account that has something to say."""
+    for other in others:
+        gaps = {name: getattr(other, name) for name in ("rank", "node", "words") if not getattr(first, name)}
+        first = replace(first, **gaps)
+    return first
 
 
 def _failures(pod: Document) -> Iterable[Failure]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 from allaboard.api import labels
 from allaboard.api.documents import Document, Documents, Key
 from allaboard.api.errors import NotFound
-from allaboard.api.kinds import POD, POD_GROUP, TRAIN_JOB
-from allaboard.api.meta import labels_of, name_of, namespace_of, owners_of
+from allaboard.api.kinds import EVENT, JOB_SET, POD, POD_GROUP, TRAIN_JOB
+from allaboard.api.meta import annotations_of, labels_of, name_of, namespace_of, owners_of, uid_of
 from allaboard.kube.client import Reader, Select
 from allaboard.sdk.jobs import Job
 
@@ -20,7 +22,41 @@ async def read_job(reader: Reader, key: Key) -> Job:
         raise NotFound(f'trainjob "{key.name}" not found; {has}')
     pods = await reader.list(POD, Select(key.namespace, labels=f"{labels.JOBSET_NAME}={key.name}"))
     groups = await reader.list(POD_GROUP, Select(key.namespace))
-    return Job(document, pods, _gangs_of(document, groups, pods))
+    job_set = await reader.get(JOB_SET, key)
+    return Job(document, pods, _gangs_of(document, groups, pods), remembered_failures(job_set or {}))
+
+
+async def read_events(reader: Reader, job: Job) -> Documents:
+    """What was said about a job, its gangs and its pods (also those that are gone), oldest first."""
+    namespace, name = namespace_of(job.document), job.name
+    about = {uid_of(document) for document in (job.document, *job.groups, *job.pods)}
+    found = [e for e in await reader.list(EVENT, Select(namespace)) if _concerns(e, name, about)]
+    return sorted(found, key=event_time)
+
+
+def event_time(event: Document) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def _concerns(event: Document, name: str, about: set[str]) -> bool:
+    about_whom = event.get("involvedObject") or {}
+    if about_whom.get("uid") in about:
+        return True
+    return about_whom.get("kind") in ("Pod", "Job", "JobSet") and _is_child(str(about_whom.get("name", "")), name)
+
+
+def _is_child(child: str, name: str) -> bool:
+    """Whether a name reads as one the job's controllers give: the job's own, or `NAME-node-0…`."""
+    return child == name or (child.startswith(f"{name}-") and "-0" in child.removeprefix(name))
+
+
+def remembered_failures(job_set: Document) -> Documents:
+    """What a JobSet keeps of pods that failed; words of somebody else under our key are none."""
+    try:
+        found = json.loads(annotations_of(job_set).get(labels.FAILURES) or "[]")
+    except ValueError:
+        return []
+    return [entry for entry in found if isinstance(entry, dict) and entry.get("pod")] if isinstance(found, list) else []
 
 
 async def read_jobs(reader: Reader, namespace: str) -> list[Job]:

@@ -9,7 +9,7 @@ import msgspec
 
 from allaboard.api.documents import Document, Documents, dig
 from allaboard.api.labels import ABOARD, COMPLETION_INDEX, FAILURES, REPLICATED_JOB, RESTART_ATTEMPT
-from allaboard.api.meta import annotations_of, condition_of, is_true, labels_of, name_of, stamp
+from allaboard.api.meta import annotations_of, condition_of, is_leaving, is_true, labels_of, name_of, stamp
 from allaboard.training.job import TrainJob
 
 COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
@@ -143,7 +143,9 @@ def recorded_failure(job_set: Document | None) -> Document | None:
 
 
 def failures(pod: Document) -> Iterable[Document]:
-    """Every container of the pod that ended badly."""
+    """Every container of the pod that ended badly by itself; a pod told to leave ends by a signal of ours."""
+    if is_leaving(pod):
+        return
     labels = labels_of(pod)
     initial: Documents = dig(pod, "status", "initContainerStatuses", default=[])
     for status in [*initial, *dig(pod, "status", "containerStatuses", default=[])]:

@@ -34,7 +34,7 @@ def prepare(new: Document, old: Document | None, subresource: str) -> Document:
         return {**new, "spec": _sourced(new["spec"]), "status": {"phase": "Pending"}}
     if subresource == "status":
         return {**old, "metadata": new["metadata"], "status": new.get("status", {})}
-    return {**new, "status": old.get("status", {})}
+    return {**new, "spec": _sourced(new["spec"]), "status": old.get("status", {})}
 
 
 def _sourced(spec: Document) -> Document:
@@ -119,7 +119,7 @@ def _changed(new: Document, old: Document) -> list[Cause]:
         after.pop("volumeAttributesClassName", None)
         before.pop("volumeAttributesClassName", None)
     found: list[Cause] = []
-    if any(not complaints.same(after.get(key), before.get(key)) for key in after.keys() | before.keys()):
+    if any(after.get(key) != before.get(key) for key in after.keys() | before.keys()):
         why = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
@@ -128,7 +128,7 @@ def _changed(new: Document, old: Document) -> list[Cause]:
     if quantity.parse(now) < quantity.parse(then) and quantity.parse(now) <= quantity.parse(capacity):
         why = "field can not be less than status.capacity"
         found.append(complaints.forbidden("spec.resources.requests.storage", why))
-    return found
+    return found + complaints.immutable("volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
 
 
 def modes_text(modes: list[str]) -> str:

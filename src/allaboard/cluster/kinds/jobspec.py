@@ -27,6 +27,7 @@ STATUSES = ("False", "True", "Unknown")
 INDEXED_PODS, MANY, MANY_PODS = 100_000, 100_000, 10_000
 # Upstream: no selector selects nothing.
 NOTHING = {"key": "a", "operator": "In", "values": [""]}
+NOT_GENERATED = "`selector` not auto-generated"
 NEEDS_INDEXED = "requires indexed completion mode"
 
 
@@ -56,11 +57,14 @@ def _generated(job: Document) -> list[Cause]:
     }
     found = []
     for key, value in wanted.items():
-        if labels.get(key) != value:
-            found.append(complaints.invalid(f"spec.template.metadata.labels[{key}]", labels, f"must be '{value}'"))
+        where, why = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
+        if key not in labels:
+            found.append(complaints.required(where, why))
+        elif labels[key] != value:
+            found.append(complaints.invalid(where, labels, why))
     sensible = not placement.selector(spec["selector"], "")
     if sensible and not selectors.from_document(spec["selector"]).matches(wanted):
-        found.append(complaints.invalid("spec.selector", spec["selector"], "`selector` not auto-generated"))
+        found.append(complaints.invalid("spec.selector", printed("selector", spec["selector"]), NOT_GENERATED))
     return found
 
 
@@ -218,14 +222,7 @@ def _success_policy(spec: Document, field: str) -> list[Cause]:
         return []
     rules = policy.get("rules") or []
     if spec.get("completionMode") != "Indexed":
-        # Upstream prints the Go struct.
-        go = [{"SucceededIndexes": r.get("succeededIndexes"), "SucceededCount": r.get("succeededCount")} for r in rules]
-        printed = ",".join(
-            f'{{"SucceededIndexes":{complaints.shown(r["SucceededIndexes"])},'
-            f'"SucceededCount":{complaints.shown(r["SucceededCount"])}}}'
-            for r in go
-        )
-        return [Cause("FieldValueInvalid", field, f'Invalid value: {{"Rules":[{printed}]}}: {NEEDS_INDEXED}')]
+        return [complaints.invalid(field, printed("successPolicy", policy), NEEDS_INDEXED)]
     found: list[Cause] = []
     if not rules:
         why = "at least one rules must be specified when the successPolicy is specified"
@@ -285,9 +282,10 @@ def restart_policy(spec: Document, field: str) -> list[Cause]:
 
 def on_update(new: Document, old: Document) -> list[Cause]:
     after, before = new["spec"], old["spec"]
-    found = causes(after, "spec") + _completions(after, before)
+    found = _generated(new) + causes(after, "spec") + _completions(after, before)
     for key in FIXED:
-        found += complaints.immutable(f"spec.{key}", after.get(key), before.get(key))
+        if after.get(key) != before.get(key):
+            found.append(complaints.invalid(f"spec.{key}", printed(key, after.get(key)), complaints.IMMUTABLE))
     then, now = before.get("template") or {}, after.get("template") or {}
     if _may_move(old):
         then = _as_now(then, now)
@@ -341,3 +339,46 @@ def _take(target: Document, source: Document, key: str) -> None:
     target.pop(key, None)
     if key in source:
         target[key] = source[key]
+
+
+# How upstream prints what may not change: its own structs, by Go's names and in Go's order
+
+
+def printed(key: str, value: object) -> object:
+    if not isinstance(value, dict):
+        return value
+    if key == "selector":
+        return complaints.Ordered(_in_order(value))
+    rules = value.get("rules")
+    if key == "successPolicy":
+        return complaints.Ordered({"Rules": [_success(rule) for rule in rules or ()]})
+    if key == "podFailurePolicy":
+        return complaints.Ordered({"Rules": None if rules is None else [_failure(rule) for rule in rules]})
+    return value
+
+
+def _in_order(selector: Document) -> Document:
+    found: Document = (
+        {"matchLabels": dict(sorted(selector["matchLabels"].items()))} if selector.get("matchLabels") else {}
+    )
+    expressions = selector.get("matchExpressions")
+    return found | ({"matchExpressions": [_expression(e) for e in expressions]} if expressions else {})
+
+
+def _expression(expression: Document) -> Document:
+    return {part: expression[part] for part in ("key", "operator", "values") if part in expression}
+
+
+def _success(rule: Document) -> Document:
+    return {"SucceededIndexes": rule.get("succeededIndexes"), "SucceededCount": rule.get("succeededCount")}
+
+
+def _failure(rule: Document) -> Document:
+    codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
+    names_of_codes = (("ContainerName", "containerName"), ("Operator", "operator"), ("Values", "values"))
+    return {
+        "Action": rule.get("action", ""),
+        "OnExitCodes": None if codes is None else {go: codes.get(name) for go, name in names_of_codes},
+        "OnPodConditions": conditions
+        and [{"Type": c.get("type", ""), "Status": c.get("status", "")} for c in conditions],
+    }

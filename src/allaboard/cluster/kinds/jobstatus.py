@@ -17,6 +17,10 @@ def is_true(job: Document, kind: str) -> bool:
     return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
 
 
+def is_over(job: Document) -> bool:
+    return is_true(job, "Complete") or is_true(job, "Failed")
+
+
 def is_false(job: Document, kind: str) -> bool:
     conditions = dig(job, "status", "conditions", default=[])
     return any(c.get("type") == kind and c.get("status") == "False" for c in conditions)
@@ -26,7 +30,7 @@ def causes(new: Document, old: Document) -> list[Cause]:
     status, before = new.get("status") or {}, old.get("status") or {}
     changed = {key for key in status.keys() | before.keys() if status.get(key) != before.get(key)}
     flipped = {kind for kind in KINDS if is_true(new, kind) != is_true(old, kind)}
-    if flipped & {"Complete", "Failed"}:
+    if is_over(new) != is_over(old):
         flipped.add("finished")
     found = [cause for key in COUNTS for cause in complaints.not_negative(f"status.{key}", status.get(key))]
     found += _conditions(new, flipped, changed) + _times(new, old, flipped, changed)
@@ -76,7 +80,7 @@ def _times(new: Document, old: Document, flipped: set[str], changed: set[str]) -
         found.append(complaints.invalid("status.completionTime", end, complaints.IMMUTABLE))
     resuming = is_true(old, "Suspended") and is_false(new, "Suspended")
     moved = before.get("startTime") is not None and "startTime" in changed
-    if moved and not resuming and not dig(new, "spec", "suspend", default=False) and end is None:
+    if moved and not resuming and not dig(new, "spec", "suspend", default=False):
         why = "startTime cannot be removed for unsuspended job"
         found.append(complaints.required("status.startTime", why))
     return found
@@ -84,7 +88,7 @@ def _times(new: Document, old: Document, flipped: set[str], changed: set[str]) -
 
 def _finished(new: Document, flipped: set[str], changed: set[str]) -> list[Cause]:
     status, found = new.get("status") or {}, list[Cause]()
-    over = is_true(new, "Complete") or is_true(new, "Failed")
+    over = is_over(new)
     ended = "finished" in flipped
     if over and (ended or "active" in changed) and (status.get("active") or 0) > 0:
         found.append(complaints.invalid("status.active", status["active"], "active>0 is invalid for finished job"))
@@ -93,8 +97,9 @@ def _finished(new: Document, flipped: set[str], changed: set[str]) -> list[Cause
         found.append(complaints.required("status.startTime", "startTime is required for finished job"))
     uncounted = status.get("uncountedTerminatedPods") or {}
     if over and (ended or "uncountedTerminatedPods" in changed) and any(uncounted.values()):
-        why = "must be empty for finished job"
-        found.append(complaints.invalid("status.uncountedTerminatedPods", uncounted, why))
+        # Upstream prints the Go struct.
+        go = complaints.Ordered({"Succeeded": uncounted.get("succeeded"), "Failed": uncounted.get("failed")})
+        found.append(complaints.invalid("status.uncountedTerminatedPods", go, "must be empty for finished job"))
     if over and (ended or "terminating" in changed) and (status.get("terminating") or 0) > 0:
         why = "terminating>0 is invalid for finished job"
         found.append(complaints.invalid("status.terminating", status["terminating"], why))
@@ -105,25 +110,47 @@ def _finished(new: Document, flipped: set[str], changed: set[str]) -> list[Cause
 
 def _indexes(new: Document, changed: set[str]) -> list[Cause]:
     status, spec, found = new.get("status") or {}, new["spec"], list[Cause]()
-    done, failed = status.get("completedIndexes") or "", status.get("failedIndexes")
-    completions = spec.get("completions")
+    done, failed, completions = (
+        status.get("completedIndexes") or "",
+        status.get("failedIndexes"),
+        spec.get("completions"),
+    )
+    each = spec.get("backoffLimitPerIndex") is not None
     if "completedIndexes" in changed and done and spec.get("completionMode") != "Indexed":
         why = "cannot set non-empty completedIndexes when non-indexed completion mode"
-        return [complaints.invalid("status.completedIndexes", done, why)]
-    if "failedIndexes" in changed and failed is not None and spec.get("backoffLimitPerIndex") is None:
+        found.append(complaints.invalid("status.completedIndexes", done, why))
+    if "failedIndexes" in changed and failed is not None and not each:
         why = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
-        return [complaints.invalid("status.failedIndexes", failed, why)]
-    if completions is None or not changed & {"completedIndexes", "failedIndexes"}:
-        return found
-    for key, text in (("completedIndexes", done), ("failedIndexes", failed or "")):
-        try:
-            read_indexes(text, completions)
-        except Malformed as error:
-            found.append(complaints.invalid(f"status.{key}", text, f"error parsing {key}: {error}"))
-    if not found and failed and (both := overlap(done, failed, completions)) is not None:
-        why = f"failedIndexes and completedIndexes overlap at index: {both}"
         found.append(complaints.invalid("status.failedIndexes", failed, why))
+    if completions is None:
+        return found
+    if "completedIndexes" in changed:
+        found += _readable("completedIndexes", done, completions)
+    if "failedIndexes" in changed and each:
+        found += _readable("failedIndexes", failed or "", completions)
+    if failed and changed & {"completedIndexes", "failedIndexes"}:
+        found += _apart(done, failed, completions)
     return found
+
+
+def _readable(key: str, text: str, completions: int) -> list[Cause]:
+    try:
+        read_indexes(text, completions)
+    except Malformed as error:
+        return [complaints.invalid(f"status.{key}", text, f"error parsing {key}: {error}")]
+    return []
+
+
+def _apart(done: str, failed: str, completions: int) -> list[Cause]:
+    """No index has both failed and succeeded; what cannot be read is complained about elsewhere."""
+    try:
+        both = overlap(done, failed, completions)
+    except Malformed:
+        return []
+    if both is None:
+        return []
+    why = f"failedIndexes and completedIndexes overlap at index: {both}"
+    return [complaints.invalid("status.failedIndexes", failed, why)]
 
 
 def _backwards(new: Document, old: Document) -> list[Cause]:
@@ -144,5 +171,8 @@ def _backwards(new: Document, old: Document) -> list[Cause]:
         found.append(complaints.invalid("status.succeeded", status.get("succeeded") or 0, why))
     if is_true(old, "SuccessCriteriaMet") and not is_true(new, "SuccessCriteriaMet"):
         why = "cannot disable the SuccessCriteriaMet=True condition"
+        found.append(complaints.invalid("status.conditions", NONE, why))
+    if is_true(old, "Complete") and not is_true(old, "SuccessCriteriaMet") and is_true(new, "SuccessCriteriaMet"):
+        why = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
         found.append(complaints.invalid("status.conditions", NONE, why))
     return found

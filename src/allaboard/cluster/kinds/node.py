@@ -52,6 +52,8 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     if before.get("providerID") and after.get("providerID") != before["providerID"]:
         # Upstream prints no value here.
         found.append(complaints.invalid("spec.providerID", None, "field cannot be modified once set"))
+    if after.get("externalID") != before.get("externalID"):
+        found.append(complaints.forbidden("spec.externalID", "may not be updated"))
     if before.get("podCIDRs") and after.get("podCIDRs") != before["podCIDRs"]:
         why = 'node updates may not change podCIDR except from "" to valid'
         found.append(complaints.forbidden("spec.podCIDRs", why))

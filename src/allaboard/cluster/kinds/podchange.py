@@ -148,8 +148,7 @@ def _tightens(after: Document, before: Document) -> bool:
 
 
 def _differs(after: Document, before: Document) -> bool:
-    keys = after.keys() | before.keys()
-    return any(not complaints.same(after.get(key), before.get(key)) for key in keys)
+    return any(after.get(key) != before.get(key) for key in after.keys() | before.keys())
 
 
 # Status
