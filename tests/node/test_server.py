@@ -190,7 +190,7 @@ def test_a_port_is_forwarded_through_kubectls_tunnel(tmp_path, level):
             POD, Key("default", "a"), lambda _: "up" in next(agent.config.state.glob("pods/*/*/main/0/log")).read_text()
         )
         reader, writer, heard = spdy.Reader(), spdy.Writer(), b""
-        async with dial(agent, "/portForward/default/a", "tunnel.portforward.k8s.io") as link:
+        async with dial(agent, "/portForward/default/a", "SPDY/3.1+portforward.k8s.io") as link:
             headers = {"port": "18766", "requestid": "0"}
             await link.send(writer.syn(1, headers | {"streamtype": "error"}))
             await link.send(writer.syn(3, headers | {"streamtype": "data"}) + writer.data(3, b"hello", fin=True))

@@ -228,6 +228,29 @@ def test_who_gets_a_group(who, owner, want):
     assert bool(finished(grouper.reconcile(workload_key(who))).create) is want
 
 
+def mpi_job(**spec):
+    replicas = {"Launcher": {"replicas": 1}, "Worker": {"replicas": 2}}
+    top = thing("kubeflow.org/v2beta1", "MPIJob", "mp", {"mpiReplicaSpecs": replicas, **spec})
+    launcher = thing("batch/v1", "Job", "mp-launcher", ownerReferences=owned_by(top))
+    marks = {"training.kubeflow.org/job-name": "mp"}
+    pods = [pod("mp-launcher-abc", launcher, {**marks, "training.kubeflow.org/job-role": "launcher"})]
+    pods += [pod(f"mp-worker-{index}", top, {**marks, "training.kubeflow.org/job-role": "worker"}) for index in (0, 1)]
+    return top, launcher, pods
+
+
+def test_the_launcher_of_an_mpi_job_boards_with_its_workers():
+    grouper, around = world()
+    top, launcher, pods = mpi_job()
+    around.put(kinds.MPI_JOB, top)
+    around.put(kinds.JOB, launcher)
+    for document in pods:
+        around.put(kinds.POD, document)
+    (key,) = {workload_key(document) for document in pods}
+    plan = finished(grouper.reconcile(key))
+    assert [made.document["spec"]["minMember"] for made in plan.create] == [3]
+    assert sorted(patch.key.name for patch in plan.patch) == ["mp-launcher-abc", "mp-worker-0", "mp-worker-1"]
+
+
 def test_a_workload_that_cannot_be_grouped_says_why_on_its_pods():
     grouper, around = world()
     owner = thing("amlarc.azureml.com/v1alpha1", "AmlJob", "a")

@@ -31,6 +31,7 @@ COMMANDS = {
     "describe": "one object, its conditions, its children and what was said about it",
     "ps": "the jobs, in order, each with the reason it waits",
     "logs": "what the ranks of a job print, merged",
+    "plan": "whether a job would start now, where, and who would have to go",
     "why": "why a job waits, failed, or runs the way it does",
     "wait": "until a job is complete, running or in a condition",
     "suspend": "take a job off its nodes, to be resumed later",

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import click
 
 from allaboard.api.documents import Document, Documents, dig
 from allaboard.api.errors import NotFound
-from allaboard.api.kinds import EVENT, JOB, JOB_SET, POD, POD_GROUP, SERVICE, Kind
+from allaboard.api.kinds import EVENT, JOB, JOB_SET, POD, POD_GROUP, SERVICE, TRAIN_JOB, Kind
 from allaboard.api.meta import annotations_of, labels_of, name_of, namespace_of, owners_of, uid_of
 from allaboard.cli import screen, session, words
 from allaboard.cli.session import Session
 from allaboard.kube.client import Select
+from allaboard.sdk.explaining import explain
+from allaboard.sdk.reading import read_job
 
 CHILDREN = (JOB_SET, JOB, POD, POD_GROUP, SERVICE)
 
@@ -26,6 +30,8 @@ def command(ctx: click.Context, kind: str, name: str) -> None:
         if document is None:
             raise NotFound(f'{wanted.resource} "{name}" not found; `aboard get {wanted.plural}` lists what there is')
         _about(document)
+        if wanted == TRAIN_JOB:
+            await _why(open_session, name)
         if wanted.namespaced:
             await _children(open_session, document)
         await _events(open_session, wanted, document)
@@ -57,6 +63,17 @@ def _about(document: Document) -> None:
             [f"  {c.get('type')}", c.get("status", ""), c.get("reason", ""), c.get("message", "")] for c in conditions
         ]
         screen.table(("  TYPE", "STATUS", "REASON", "MESSAGE"), rows)
+
+
+async def _why(open_session: Session, name: str) -> None:
+    """The verdict and its reason, as `aboard why` tells them; the first failure with its last words."""
+    job = await read_job(open_session.client, open_session.key(TRAIN_JOB, name))
+    found = explain(job, datetime.now(UTC))
+    said = f"{found.verdict}: {found.code} {found.message}" if found.code else f"{found.verdict}: {found.message}"
+    click.echo(f"Why:          {said.rstrip(': ')}")
+    if found.failure is not None and found.failure.words:
+        click.echo("Last words:")
+        click.echo(_indented(found.failure.words))
 
 
 async def _children(open_session: Session, document: Document) -> None:

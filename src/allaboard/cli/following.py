@@ -14,8 +14,10 @@ from allaboard.api.documents import Key
 from allaboard.cli import screen
 from allaboard.kube.clock import SystemClock
 from allaboard.kube.remote import RemoteClient
+from allaboard.sdk.explaining import rank_words
 from allaboard.sdk.follow import Follower, Happening, Line, Moved, Progressed, Waits, last_lines
-from allaboard.sdk.jobs import Job
+from allaboard.sdk.jobs import Failure, Job
+from allaboard.sdk.reading import read_job
 
 PHASES = {"Pending": "queued", "Starting": "scheduled", "Running": "running"}
 COLOURS = ("cyan", "magenta", "yellow", "blue", "green")
@@ -116,9 +118,18 @@ async def verdict(client: RemoteClient, job: Job | None, key: Key) -> int:
     if failure is None:
         screen.say(f"  {job.reason}")
         return 1
-    rank = failure.rank.removeprefix("r")
-    screen.say(f"  first failure   rank {rank}  ({failure.pod} on {failure.node})  exit {failure.code}")
-    for line in await last_lines(client, key.namespace, failure.pod, SHOWN_LINES):
+    place = f"{failure.pod} on {failure.node}" if failure.node else failure.pod
+    screen.say(f"  first failure   {rank_words(failure.rank)}  ({place})  exit {failure.code}")
+    for line in await _last_words(client, key, failure):
         screen.say(f"    {line}")
     screen.say(f"  full logs       aboard logs {key.name} --rank all")
     return 1
+
+
+async def _last_words(client: RemoteClient, key: Key, failure: Failure) -> list[str]:
+    """The end of the log, or what was kept of it when the pod is gone."""
+    lines = await last_lines(client, key.namespace, failure.pod, SHOWN_LINES)
+    if lines or failure.words:
+        return lines or failure.words.splitlines()[-SHOWN_LINES:]
+    kept = (await read_job(client, key)).first_failure
+    return kept.words.splitlines()[-SHOWN_LINES:] if kept else []

@@ -41,7 +41,9 @@ def document_as(output: str, document: Document | list[Document]) -> str:
 
 
 def duration(seconds: float) -> str:
-    """`850 ms`, `4.2 s`, `12:05`, `1:02:05`, `3d 4h`."""
+    """`850 ms`, `4.2 s`, `12:05`, `1:02:05`, `3d 4h`; two stamps of one second say `<1 s`."""
+    if seconds == 0:
+        return "<1 s"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:

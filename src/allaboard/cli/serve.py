@@ -24,6 +24,9 @@ def plane_options(command: Command) -> Command:
             "--fake-gpus", type=click.IntRange(0), default=0, show_default=True, help="GPUs to pretend per node."
         ),
         click.option(
+            "--host-path", multiple=True, help="A folder of this machine that pods' hostPath volumes may use; repeat."
+        ),
+        click.option(
             "--durability", type=click.Choice(["full", "normal", "memory"]), default="full", show_default=True
         ),
     )

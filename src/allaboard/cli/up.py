@@ -14,7 +14,7 @@ from allaboard.sdk.home import Home
 @click.command("up", help="Start the embedded plane on this machine; it stays until `aboard down`.")
 @click.option("--port", type=int, default=7443, show_default=True, help="Where it listens on loopback; 0 picks one.")
 @plane_options
-def command(port: int, nodes: int, fake_gpus: int, durability: str) -> None:
+def command(port: int, nodes: int, fake_gpus: int, host_path: tuple[str, ...], durability: str) -> None:
     home = Home.default()
     running = home.running()
     if running is not None:
@@ -23,7 +23,7 @@ def command(port: int, nodes: int, fake_gpus: int, durability: str) -> None:
         return
     began = time.monotonic()
     options = [f"--port={port}", f"--nodes={nodes}", f"--fake-gpus={fake_gpus}", f"--durability={durability}"]
-    running = planes.start(home, options)
+    running = planes.start(home, [*options, *(f"--host-path={path}" for path in host_path)])
     screen.good(f"plane started on {running.server} in {screen.duration(time.monotonic() - began)}")
     _how_to_reach(home)
 

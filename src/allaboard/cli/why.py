@@ -69,7 +69,9 @@ def screen_of(found: Explanation, lines: list[str]) -> list[str]:
     shown += _numbers(found)
     shown += [_row("Held by" if not i else "", _holder(holder)) for i, holder in enumerate(found.held_by)]
     if found.estimate:
-        shown += [_row("Estimate", f"about {moment_of(found.estimate).astimezone():%H:%M}, as far as run times are known")]
+        shown += [
+            _row("Estimate", f"about {moment_of(found.estimate).astimezone():%H:%M}, as far as run times are known")
+        ]
     shown += [_row("Helps" if not i else "", words) for i, words in enumerate(found.unblock)]
     shown += [_row("You could" if not i else "", words) for i, words in enumerate(found.could)]
     if found.history:

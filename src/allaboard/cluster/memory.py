@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import Gone
@@ -55,6 +55,8 @@ class Table:
         self.head: dict[Key, Happening] = {}  # the newest change of a key that is not committed yet
         self.ring = Ring(floor)
         self.wakers: set[Callable[[], None]] = set()
+        # The lines last made for watchers, and which they were: most watchers want the same ones.
+        self.lines: tuple[Hashable, bytes] = (None, b"")
 
     def get(self, key: Key) -> Item | None:
         return self.spaces.get(key.namespace, {}).get(key.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import Gone
@@ -15,7 +15,7 @@ from allaboard.cluster.options import ListOptions
 from allaboard.cluster.read import acceptor
 from allaboard.cluster.registry import table_of
 from allaboard.cluster.store import Item, encode
-from allaboard.cluster.watch import Watcher
+from allaboard.cluster.watch import Seen, Watcher
 
 MINUTE = 60.0
 LONGEST = 3600.0  # seconds; Upstream: a watch that says nothing ends after half an hour to an hour
@@ -78,17 +78,28 @@ class Stream:
     async def _follow(self, watcher: Watcher, ends: float) -> AsyncGenerator[bytes, None]:
         loop = asyncio.get_running_loop()
         due = loop.time() + MINUTE
-        floor = int(self.wanted.query.revision or 0)
+        floor, watched_from = int(self.wanted.query.revision or 0), self.store.committed + 1
         while loop.time() < ends:
             await watcher.ready(min(ends, due) if self.wanted.bookmarks else ends)
-            seen = watcher.take()
+            since, seen = watcher.position, watcher.take()
             if floor > self.store.committed:
                 continue
-            if seen:
+            if seen and watched_from > floor:
+                yield self._shared((since, watcher.position), seen)
+            elif seen:
                 yield b"".join([self._line(type_, item) for type_, item in seen if item.revision > floor])
             if self.wanted.bookmarks and loop.time() >= min(due, ends):
                 due = loop.time() + MINUTE
                 yield self._bookmark({})
+
+    def _shared(self, span: tuple[int, int], seen: Sequence[Seen]) -> bytes:
+        """The lines of some changes; watchers of everything in a namespace share them."""
+        if self.accept is not None or self.shaper.form.shape:
+            return b"".join([self._line(type_, item) for type_, item in seen])
+        what = (*span, self.place.key.namespace, self.place.rules.kind)
+        if self.table.lines[0] != what:
+            self.table.lines = (what, b"".join([self._line(type_, item) for type_, item in seen]))
+        return self.table.lines[1]
 
     def _line(self, type_: str, item: Item) -> bytes:
         data = self.shaper.bytes_of(item, headers=self.first)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
 
+from websockets import headers
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -26,6 +28,14 @@ class Ends:
     protocols: Sequence[str]
     receive: Receive
     send: Send
+
+
+def allow_slashes() -> None:
+    """kubectl calls its port-forward tunnel "SPDY/3.1+portforward.k8s.io", and no API server minds the slash.
+
+    The library does, in both directions; it offers no other way to say so.
+    """
+    headers._token_re = re.compile(r"[-!#$%&'*+.^_`|~0-9a-zA-Z/]+")
 
 
 def address_of(node: Document) -> tuple[str, int]:

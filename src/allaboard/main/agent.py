@@ -42,6 +42,7 @@ class NodeProcess:
         home = self.settings.home
         names = [f"node-{number}" for number in range(self.settings.nodes)]
         facts = {"home": str(home.path), "nodes": names, "gpus": self.settings.fake_gpus, "port": self.port}
+        facts |= {"host_paths": list(self.settings.host_path)}
         write_private(home.path / "node.json", json.dumps(facts).encode())
         await self._start()
         self._watching = asyncio.create_task(self._watch())
@@ -98,6 +99,7 @@ async def _node(home: Home, facts: Document) -> None:
         state=home.node,
         nodes=tuple(facts["nodes"]),
         gpus=facts["gpus"],
+        host_paths=tuple(facts["host_paths"]),
         api=("127.0.0.1", facts["port"]),
         token=(home.keys / "node.token").read_text(),
         tokens=lambda ask: _account_token(client, ask),

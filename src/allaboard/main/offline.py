@@ -11,29 +11,20 @@ from allaboard.api.kinds import Kind, kind_of
 from allaboard.jobs.legacy import convert
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import SystemClock
-from allaboard.main.heart import SCHEDULERS
+from allaboard.main import planning
 from allaboard.node import levels
 from allaboard.scheduling import replay
-from allaboard.scheduling.snapshot import FOLLOWED, Snapshot
 from allaboard.training import lint, render
 
 # What the doors may ask without a plane.
-lint_report, lint_fix, render_texts, converted, probe = (
-    lint.report,
-    lint.fix,
-    render.texts,
-    convert.convert,
-    levels.probe,
-)
+lint_report, lint_fix, render_texts = lint.report, lint.fix, render.texts
+converted, probe, forecast = convert.convert, levels.probe, planning.forecast
 
 
 async def snapshot(reader: Reader) -> bytes:
     """What a scheduling cycle on this cluster would see now."""
-    seen, now = Snapshot(SCHEDULERS), SystemClock().now().timestamp()
-    for kind in FOLLOWED:
-        for document in await reader.list(kind):
-            seen.observe(kind, None, document)
-    seen.flush(now)
+    now = SystemClock().now().timestamp()
+    seen = await planning.look(reader, now)
     return replay.save(seen.state, now, {"policy": "default"})
 
 

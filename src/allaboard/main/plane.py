@@ -166,7 +166,7 @@ class Plane:
         return path.read_text()
 
     def _doors(self, token: str) -> Doors:
-        users = {token: User("admin", (MASTERS, "system:authenticated"))}
+        users = {token: User("admin", (MASTERS, "system:authenticated"), "admin")}
         if self.settings.tokens:
             users |= read_tokens(Path(self.settings.tokens).read_text())
         nodes = NodeCalls(self._secret("node.token"))

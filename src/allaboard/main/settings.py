@@ -25,6 +25,7 @@ class Settings:
     port: int = 7443
     nodes: int = 1
     fake_gpus: int = 0
+    host_path: tuple[str, ...] = ()  # folders hostPath volumes may use
     durability: str = "full"
     controllers: tuple[str, ...] = ()
     admission: tuple[str, ...] = ()

@@ -52,6 +52,8 @@ _NEVER_OWNED = from_paths(
     ]
 )  # fmt: skip
 
+_UNOWNED = ("f:apiVersion", "f:kind")
+
 
 _NO_CHANGES = Comparison({}, {}, {})
 
@@ -252,13 +254,26 @@ def _readable(entries: Any, *, trusted: bool) -> Owners:
 
 def _tracked(old: Document, new: Document, node: Node, actor: Actor, owners: Owners) -> Owners:
     changes = _seen(compare(old, new, node), actor)
-    gained = difference(union(changes.modified, changes.added), _NEVER_OWNED)
+    gained = _ownable(union(changes.modified, changes.added))
     owners = {key: owner for key, owner in _released(owners, "", changes).items() if owner.fields}
     if gained:
         mine = actor.owner(UPDATE, gained, actor.now)
         before = owners.get(mine.identity)
         owners[mine.identity] = replace(mine, fields=union(gained, before.fields)) if before else mine
     return owners
+
+
+def _ownable(fields: Fields) -> Fields:
+    """`difference(fields, _NEVER_OWNED)`, which every write asks, and nearly always about leaves."""
+    found = {step: place for step, place in fields.items() if place or step not in _NEVER_OWNED}
+    if metadata := found.get("f:metadata"):
+        never = _NEVER_OWNED["f:metadata"]
+        found["f:metadata"] = rest = {step: place for step, place in metadata.items() if place or step not in never}
+        if not rest.keys().isdisjoint(never):
+            return difference(fields, _NEVER_OWNED)
+        if not rest:
+            del found["f:metadata"]
+    return found if found.keys().isdisjoint(_UNOWNED) else difference(fields, _NEVER_OWNED)
 
 
 def _without_entries(document: Document) -> Document:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -31,12 +32,7 @@ class Owner:
     @property
     def identity(self) -> str:
         """What makes two entries the same one; applied sets move along with the version, updates do not."""
-        parts: Document = {"manager": self.manager, "operation": self.operation}
-        if self.operation != APPLY:
-            parts["apiVersion"] = self.api_version
-        if self.subresource:
-            parts["subresource"] = self.subresource
-        return msgspec.json.encode(parts).decode()
+        return _identity(self.manager, self.operation, self.api_version, self.subresource)
 
     def entry(self) -> Document:
         """The entry as documents carry it."""
@@ -55,6 +51,16 @@ class Owner:
 
 
 Owners = dict[str, Owner]
+
+
+@lru_cache(maxsize=4096)  # few writers write everything
+def _identity(manager: str, operation: str, api_version: str, subresource: str) -> str:
+    parts: Document = {"manager": manager, "operation": operation}
+    if operation != APPLY:
+        parts["apiVersion"] = api_version
+    if subresource:
+        parts["subresource"] = subresource
+    return msgspec.json.encode(parts).decode()
 
 
 class BadEntries(ValueError):
@@ -96,6 +102,8 @@ def entries_of(owners: Owners) -> list[Document]:
 
 def capped(owners: Owners) -> Owners:
     """At most ten updaters: the oldest are put together under one name, per version. Upstream: capmanagers.go."""
+    if len(owners) <= MOST_UPDATERS:
+        return owners
     updaters = sorted(
         (owner for owner in owners.values() if owner.operation == UPDATE),
         key=lambda owner: (owner.time, owner.identity),

@@ -7,6 +7,7 @@ lists by their keys; an absent value differs from null. Nothing is changed in pl
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -236,15 +237,26 @@ def _whole(value: Any, node: Node) -> Fields:
         return LEAF
     out: Fields = {".": LEAF}
     if isinstance(value, dict):
-        for name, item in value.items():
-            # Most of a document is scalars: they are told here, without another call.
-            nested = item and type(item) in _NESTED
-            out[f"f:{name}"] = _whole(item, child_of(node, name)) if nested else LEAF
+        _add_whole(out, value.items(), node)
         return out
     for item in value:
         step = step_of(node, item)
         out[step] = LEAF if step in out else _whole(item, node.items)
     return out
+
+
+def _add_whole(out: Fields, entries: Iterable[tuple[str, Any]], node: Node) -> None:
+    """Every place of these entries of a map, put into `out`."""
+    plan = node.merging
+    if plan is None:
+        plan = node.merging = _Plan(node)
+    for name, item in entries:
+        # Most of a document is scalars: they are told here, without another call.
+        if item and type(item) in _NESTED:
+            step, _, child, _ = plan[name]
+            out[step] = _whole(item, DEDUCED if child is _NOWHERE else child)
+        else:
+            out[plan[name][0] if name in plan else f"f:{name}"] = LEAF
 
 
 def _compared_maps(old: dict[str, Any], new: dict[str, Any], node: Node) -> _Parts | None:
@@ -253,11 +265,7 @@ def _compared_maps(old: dict[str, Any], new: dict[str, Any], node: Node) -> _Par
         parts = _compared(before, new.get(name, ABSENT), child_of(node, name))
         if parts:
             _collect(out, f"f:{name}", parts)
-    added = out[2]
-    for name, after in new.items():
-        if name not in old:
-            nested = after and type(after) in _NESTED
-            added[f"f:{name}"] = _whole(after, child_of(node, name)) if nested else LEAF
+    _add_whole(out[2], ((name, after) for name, after in new.items() if name not in old), node)
     return _filled(out)
 
 

@@ -32,9 +32,10 @@ from allaboard.node import cgroups, devices, dns, hosts, levels, machine, pods, 
 from allaboard.node.config import Config
 from allaboard.node.containers import Containers
 from allaboard.node.environment import MissingSource
+from allaboard.node.facts import Doom
 from allaboard.node.gateway import Gateway
 from allaboard.node.logs import Logs, last_lines
-from allaboard.node.mounts import Unmountable
+from allaboard.node.mounts import Forbidden, Unmountable
 from allaboard.node.neighbours import Neighbours
 from allaboard.node.porter import Porter
 from allaboard.node.probing import Actions
@@ -319,6 +320,9 @@ class Agent:
             sources = await self.provision.sources(tenant)
             await self.provision.volumes(tenant, sources)
             await self.processes.ask(self._pod_request(tenant))
+        except Forbidden as problem:
+            tenant.address, tenant.doom = before, Doom("HostPathForbidden", str(problem))
+            self._say(tenant, tenant.doom.reason, tenant.doom.message, True)  # noqa: FBT003
         except (MissingSource, Unmountable) as problem:
             tenant.address = before
             return self._troubled(tenant, "FailedMount", f"MountVolume.SetUp failed: {problem}")

@@ -9,9 +9,7 @@ from allaboard.api.documents import Document
 
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
-# kubectl's own name for it ("SPDY/3.1+portforward.k8s.io") is no legal token of the header; the API server, which
-# must bear with it, calls it this on the way to us.
-TUNNEL = "tunnel.portforward.k8s.io"
+TUNNEL = "SPDY/3.1+portforward.k8s.io"
 PORT_FORWARD = "portforward.k8s.io"
 
 

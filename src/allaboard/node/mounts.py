@@ -19,6 +19,10 @@ class Unmountable(Exception):
     """A volume or mount that cannot be given; the words say which and why."""
 
 
+class Forbidden(Unmountable):
+    """A volume this node will never give: waiting does not help, so the pod fails."""
+
+
 @dataclass(frozen=True, slots=True)
 class File:
     """One file of a rendered volume."""

@@ -27,7 +27,7 @@ from allaboard.node.environments import Environments
 from allaboard.node.gateway import PROXY_PORT
 from allaboard.node.images import Images
 from allaboard.node.limits import Limits, limits_of
-from allaboard.node.mounts import RENDERED, Mount, Tokens, Unmountable, Volume
+from allaboard.node.mounts import RENDERED, Forbidden, Mount, Tokens, Unmountable, Volume
 from allaboard.node.profiles import Choice, choose
 from allaboard.node.tenants import Tenant
 
@@ -162,7 +162,8 @@ class Provision:
         allowed = any(path == prefix or path.startswith(prefix.rstrip("/") + "/") for prefix in self.config.host_paths)
         if not allowed:
             have = ", ".join(self.config.host_paths) or "nothing"
-            raise Unmountable(f'volume "{volume.name}": hostPath "{path}" is not allowed on this node; allowed: {have}')
+            words = f'hostPath "{path}" is not allowed on this node; allowed: {have} (aboard up --host-path=PREFIX)'
+            raise Forbidden(f'volume "{volume.name}": {words}')
         if words := volumes.check_host_path(path, volume.spec.get("type", "")):
             raise Unmountable(f'volume "{volume.name}": {words}')
         return os.path.realpath(path)

@@ -58,28 +58,31 @@ class Register:
         return Claim(name, resources, self.config.labels, self.address, self.port, self.conditions)
 
     async def _announce(self, name: str) -> None:
-        """The lease first: whoever watches it must not take the node away again."""
-        node = await self._node(name)
-        await self._lease(node)
+        """Lease, status, taints, in this order: whoever watches must see that we live before he sees us untainted."""
+        await self._lease(await self._node(name))
         for _ in range(TRIES):
             if await self._status(await self._node(name)):
-                return
+                break
+        await self._lift(await self._node(name))
 
     async def _node(self, name: str) -> Document:
         node = await self.client.get(NODE, Key("", name))
-        if node is None:
-            fresh = nodes.node_document(self.claim(name), self.machine)
-            try:
-                node = await self.client.create(NODE, fresh, manager=MANAGER)
-            except AlreadyExists:
-                node = await self.client.get(NODE, Key("", name)) or fresh
-        # Admission marks every new node as not ready, the node lifecycle one it has not heard from; we are here.
+        if node is not None:
+            return node
+        fresh = nodes.node_document(self.claim(name), self.machine)
+        try:
+            return await self.client.create(NODE, fresh, manager=MANAGER)
+        except AlreadyExists:
+            return await self.client.get(NODE, Key("", name)) or fresh
+
+    async def _lift(self, node: Document) -> None:
+        """Admission marks every new node as not ready, the node lifecycle one it has not heard from; we are here."""
         taints = (node.get("spec") or {}).get("taints") or []
         kept = [taint for taint in taints if taint.get("key") not in LIFTED]
         if len(kept) != len(taints):
             body = {"spec": {"taints": kept or None}}
-            node = await self.client.patch(NODE, Key("", name), body, type=PatchType.MERGE, manager=MANAGER)
-        return node
+            key = Key("", node["metadata"]["name"])
+            await self.client.patch(NODE, key, body, type=PatchType.MERGE, manager=MANAGER)
 
     async def _status(self, node: Document) -> bool:
         """Written when something changed; the lease alone says that we live. False where somebody else wrote first."""

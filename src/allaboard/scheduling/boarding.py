@@ -160,7 +160,7 @@ class Boarding:
         fitting = [(session.panel.score_gpu(gpus.used[group] / memory), group) for group in gpus.fitting(need, memory)]
         fresh = int(nodes.idle[2, node]) + int(nodes.releasing[2, node])
         devices = fitting + [(session.panel.score_gpu(None), "")] * max(0, fresh)
-        picked = sorted(devices, key=lambda device: -device[0])[: klass.devices]
+        picked = sorted(devices, key=lambda device: (-device[0], not device[1], device[1]))[: klass.devices]
         if len(picked) < klass.devices:
             return False
         waits = self.promises_only or not idle

@@ -43,6 +43,7 @@ from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Create, Event, Patch, Plan, Update
 from allaboard.scheduling.groupers.families import SKIPPED, family, grouper_of, needs_of
 from allaboard.scheduling.groupers.jobset import first_pods, is_startable
+from allaboard.scheduling.groupers.kubeflow import JOB_NAME, JOB_ROLE
 from allaboard.scheduling.groupers.workload import CannotGroup, Group, Workload
 from allaboard.scheduling.podgroups import Settings, desired, has_own_group, merged, scheduler_of, stands_alone
 
@@ -55,11 +56,16 @@ EMBEDDED_OWNERS = (*OWNERS, CRON_JOB, PYTORCH_JOB, MPI_JOB, TF_JOB, XGBOOST_JOB,
 
 
 def workload_key(document: Document) -> Key:
-    """Where the pods of one owner meet: the JobSet their label names, else their owner, else the pod itself."""
+    """Where the pods of one owner meet: the JobSet their label names, else their owner, else the pod itself.
+
+    An MPIJob's launcher is the pod of a Job between them; its label names the MPIJob, where the workers are.
+    """
     namespace, worn = namespace_of(document), labels_of(document)
     if labels.JOBSET_NAME in worn:
         return Key(namespace, f"JobSet.{JOB_SET.group}/{worn[labels.JOBSET_NAME]}")
     owner = _owner(document)
+    if owner and refers_to(owner, JOB) and worn.get(JOB_ROLE) == "launcher" and JOB_NAME in worn:
+        return Key(namespace, f"{MPI_JOB.kind}.{MPI_JOB.group}/{worn[JOB_NAME]}")
     return object_key(namespace, owner) if owner else Key(namespace, f"Pod./{name_of(document)}")
 
 

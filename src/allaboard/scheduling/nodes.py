@@ -221,6 +221,10 @@ class Nodes:
         if wanted.demand.legacy_mig:
             self.legacy_mig[row] = self.legacy_mig.get(row, 0) + sign
 
+    def tidy(self) -> None:
+        """Nodes where no device is shared any more are as good as those where none ever was."""
+        self.sharing = {row: gpus for row, gpus in self.sharing.items() if gpus.tidy()}
+
     def shared_on(self, row: int) -> SharedGpus:
         if row not in self.sharing:
             self.sharing[row] = SharedGpus()

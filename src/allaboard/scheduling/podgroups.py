@@ -7,8 +7,17 @@ from dataclasses import dataclass, field
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, dig
-from allaboard.api.kinds import POD_GROUP
-from allaboard.api.meta import annotations_of, labels_of, name_of, namespace_of, owner_reference, owners_of, uid_of
+from allaboard.api.kinds import CRON_JOB, POD_GROUP
+from allaboard.api.meta import (
+    annotations_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    owner_reference,
+    owners_of,
+    refers_to,
+    uid_of,
+)
 from allaboard.scheduling.groupers.families import family
 from allaboard.scheduling.groupers.plain import SPARK_SELECTOR
 from allaboard.scheduling.groupers.workload import DEFAULT_QUEUE, Group, Workload, constraint_document
@@ -118,11 +127,16 @@ def stands_alone(pod: Document, job: Document | None) -> bool:
 
     The grouper and the scheduler both ask, so a pod never waits for a group that nobody makes.
     """
-    if scheduler_of(pod) != ORDINARY or (owners_of(pod) and job is None):
+    if scheduler_of(pod) != ORDINARY or (owners_of(pod) and job is None) or _is_part(job or {}):
         return False
     worn = labels_of(pod)
     spoken = [*worn, *annotations_of(pod), *labels_of(job or {}), *annotations_of(job or {})]
     return WISHES.isdisjoint(spoken) and labels.JOBSET_NAME not in worn and SPARK_SELECTOR not in worn
+
+
+def _is_part(job: Document) -> bool:
+    """Whether a Job belongs to something larger, as an MPIJob's launcher does; a CronJob's Jobs each stand alone."""
+    return any(not refers_to(owner, CRON_JOB) for owner in owners_of(job))
 
 
 def _first(sources: Iterable[Mapping[str, str]], key: str) -> str:

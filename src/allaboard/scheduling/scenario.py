@@ -206,14 +206,18 @@ class Solver:
         """Try to keep a victim; `full` remembers classes that found no room, as a simulation only ever takes room."""
         chosen = to_place(self.state, gang, simulated=True)
         simple = only_class(self.state, gang, chosen)
-        if simple and full.get(simple[0], simple[1] + 1) <= simple[1]:
+        if (simple and full.get(simple[0], simple[1] + 1) <= simple[1]) or not self._may_start(gang, chosen):
             return
-        if not self._seat(statement, gang, chosen, nodes) and simple:
-            full[simple[0]] = min(simple[1], full.get(simple[0], simple[1]))
+        if not self._board(statement, gang, chosen, nodes) and simple:
+            full[simple[0]] = simple[1]
 
     def _seat(self, statement: Statement, gang: GangRow, chosen: Chosen, nodes: NodeSet) -> bool:
-        if self.session.panel.objection(gang, self.session.amounts(chosen)) is not None:
-            return False
+        return self._may_start(gang, chosen) and self._board(statement, gang, chosen, nodes)
+
+    def _may_start(self, gang: GangRow, chosen: Chosen) -> bool:
+        return self.session.panel.objection(gang, self.session.amounts(chosen)) is None
+
+    def _board(self, statement: Statement, gang: GangRow, chosen: Chosen, nodes: NodeSet) -> bool:
         return Boarding(self.session, statement, gang, chosen, promises_only=True).run(nodes)
 
 

@@ -94,7 +94,6 @@ class SharedGpus:
                 self._leave_pipelined(node, row, group, mib)
             else:
                 self._leave(node, row, group, mib)
-            self._forget(group)
 
     def _enter(self, node: Counters, row: int, group: str, mib: int) -> None:
         self.allocated[group] = self.allocated.get(group, 0) + mib
@@ -146,11 +145,16 @@ class SharedGpus:
         in_use = int(node.whole_gpus_used[row]) + sum(used > 0 for used in self.used.values())
         return int(node.capacity[GPU, row]) < int(node.idle[GPU, row]) + in_use
 
-    def _forget(self, group: str) -> None:
-        if not self.used[group] and not self.releasing[group] and not self.allocated.get(group, 0):
+    def tidy(self) -> bool:
+        """Forget devices nobody uses any more, between cycles; whether any is left.
+
+        Inside a cycle they are remembered: KAI counts a device that was given and taken back as one with idle memory.
+        """
+        for group in [group for group, used in self.used.items() if not used and not self.releasing[group]]:
             del self.used[group]
             del self.releasing[group]
             self.allocated.pop(group, None)
+        return bool(self.used)
 
 
 def _hundredths(mib: int, memory: int) -> float:

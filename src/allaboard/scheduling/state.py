@@ -333,6 +333,7 @@ class State:
                 sums[key] = sums.get(key, 0) + 1
         for (gang, klass, before, now), count in sums.items():
             self._recount(gang, klass.quota, klass, (before, now), count)
+        self.nodes.tidy()
         for gang in {self.members[row].gang for row in origin}:
             self._review(gang)
         self.relief += bool(origin)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
-from allaboard.api.documents import Document, Documents, dig
+from allaboard.api.documents import Document, dig
 from allaboard.api.meta import moment_of, name_of
 from allaboard.api.quantity import BadQuantity, parse
 from allaboard.sdk.jobs import Failure, Job, pod_phase
@@ -19,6 +19,7 @@ UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 SMALLER = ("FairShare", "InsufficientResource", "Fragmented", "NeverFits", "TopologyUnsatisfiable", "OverLimit")
 QUIET = 60.0  # seconds without a report that need no explanation
 HISTORY = 6
+WHOLE = ("TrainJob", "JobSet", "PodGroup")  # whose events tell about the whole job
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,10 @@ class Explanation:
         return {name: value for name, value in asdict(self).items() if value or name in ("message", "seconds")}
 
 
-def explain(job: Job, now: datetime, events: Documents = (), groups: Sequence[Document] = ()) -> Explanation:  # type: ignore[assignment]
+def explain(job: Job, now: datetime, events: Sequence[Document] = (), groups: Sequence[Document] = ()) -> Explanation:
     """What to say about a job, from what was written about it; `groups` are the gangs that may hold what it needs."""
     facts: Document = {"job": job.name, "seconds": round(job.seconds(now), 1), "queue": job.queue}
-    facts |= {"gang": f"{job.placed}/{wanted(job)}", "history": history(events)}
+    facts |= {"gang": f"{job.placed}/{wanted(job)}", "history": history(job, events)}
     match job.phase:
         case "Pending":
             return _pending(job, facts, events, groups)
@@ -81,28 +82,25 @@ def explain(job: Job, now: datetime, events: Documents = (), groups: Sequence[Do
 
 def wanted(job: Job) -> int:
     """How many pods start together: what the gang says, else the pods that are there."""
-    return max(len(job.pods), *(int(dig(group, "spec", "minMember", default=0)) for group in job.groups), 0, 0)
+    return max([len(job.pods), *(int(dig(group, "spec", "minMember", default=0)) for group in job.groups)])
 
 
 # --- pending ---
 
 
-def _pending(job: Job, facts: Document, events: Documents, groups: Sequence[Document]) -> Explanation:
-    why = job.why
-    message = job.reason or why.get("message") or "the scheduler has not looked at it yet"
-    evicted = _evicted(events)
-    if evicted:
-        facts["unblock"] = (evicted,)
+def _pending(job: Job, facts: Document, events: Sequence[Document], groups: Sequence[Document]) -> Explanation:
+    why, evicted = job.why, _evicted(events)
+    message = job.reason or "the scheduler has not looked at it yet"
     numbers = {name: why[name] for name in ("code", "position", "overall", "estimate") if name in why}
     needs, free = why.get("needs") or {}, why.get("free") or {}
     return Explanation(
         **facts | numbers,
         verdict="Preempted" if evicted else str(why.get("verdict") or "Waiting"),
-        message=message,
+        message=f"{evicted}; {message}" if evicted else message,
         needs={name: amount(name, number) for name, number in needs.items()},
         free={name: amount(name, number) for name, number in free.items()},
         held_by=_held_by(why) or _holders(needs, free, groups, job),
-        **({} if evicted else {"unblock": tuple(why.get("unblock") or ())}),
+        unblock=tuple(why.get("unblock") or ()),
         could=_options(job, why),
     )
 
@@ -110,7 +108,8 @@ def _pending(job: Job, facts: Document, events: Documents, groups: Sequence[Docu
 def _held_by(why: Document) -> tuple[Holder, ...]:
     said = why.get("heldBy") or []
     return tuple(
-        Holder(job_of(h["gang"]), amount("gpu", h["gpus"]), h.get("queue", ""), bool(h.get("preemptible"))) for h in said
+        Holder(job_of(h["gang"]), amount("gpu", h["gpus"]), h.get("queue", ""), bool(h.get("preemptible")))
+        for h in said
     )
 
 
@@ -153,7 +152,7 @@ def _options(job: Job, why: Document) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _evicted(events: Documents) -> str:
+def _evicted(events: Sequence[Document]) -> str:
     """The words of the last eviction, unless the gang got its place again since."""
     last = next((e for e in reversed(events) if e.get("reason") in ("Evict", "GangScheduled", "Scheduled")), {})
     return str(last.get("message", "")) if last.get("reason") == "Evict" else ""
@@ -228,14 +227,14 @@ def _silence(job: Job, now: datetime) -> tuple[float, float]:
 # --- words ---
 
 
-def history(events: Documents) -> tuple[tuple[str, str], ...]:
-    """What happened, as moment and reason; what is said twice in a row is said once."""
-    told: list[tuple[str, str]] = []
+def history(job: Job, events: Sequence[Document]) -> tuple[tuple[str, str], ...]:
+    """What happened, as moment and reason, from what was said about the whole job; repetitions are said once."""
+    told = [(str(job.document["metadata"]["creationTimestamp"]), "Created")]
     for event in events:
-        reason = str(event.get("reason", ""))
-        if not told or told[-1][1] != reason:
+        reason, kind = str(event.get("reason", "")), dig(event, "involvedObject", "kind")
+        if (kind in WHOLE or reason == "Evict") and told[-1][1] != reason:
             told.append((event_time(event), reason))
-    return tuple(told[-HISTORY:])
+    return tuple(told[:1] + told[1:][-HISTORY:])
 
 
 def job_of(gang: str) -> str:

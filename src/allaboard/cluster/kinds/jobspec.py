@@ -282,7 +282,7 @@ def restart_policy(spec: Document, field: str) -> list[Cause]:
 
 def on_update(new: Document, old: Document) -> list[Cause]:
     after, before = new["spec"], old["spec"]
-    found = _generated(new) + causes(after, "spec") + _completions(after, before)
+    found = causes(after, "spec") + _completions(after, before)
     for key in FIXED:
         if after.get(key) != before.get(key):
             found.append(complaints.invalid(f"spec.{key}", printed(key, after.get(key)), complaints.IMMUTABLE))
@@ -358,9 +358,8 @@ def printed(key: str, value: object) -> object:
 
 
 def _in_order(selector: Document) -> Document:
-    found: Document = (
-        {"matchLabels": dict(sorted(selector["matchLabels"].items()))} if selector.get("matchLabels") else {}
-    )
+    labels = selector.get("matchLabels")
+    found: Document = {"matchLabels": dict(sorted(labels.items()))} if labels else {}
     expressions = selector.get("matchExpressions")
     return found | ({"matchExpressions": [_expression(e) for e in expressions]} if expressions else {})
 

@@ -20,6 +20,7 @@ from allaboard.scheduling.groupers.workload import (
 
 REPLICA_TYPE = "training.kubeflow.org/replica-type"
 REPLICA_INDEX = "training.kubeflow.org/replica-index"
+JOB_NAME = "training.kubeflow.org/job-name"
 JOB_ROLE = "training.kubeflow.org/job-role"
 # The field with the roles, and the roles a job of this kind cannot do without.
 REPLICAS = {

@@ -1,0 +1,150 @@
+"""kr8s, unmodified: objects, lookups by name, patches, selectors, waits, watches, logs, exec, port-forward."""
+
+import asyncio
+import urllib.request
+
+import pytest
+
+from tests.clients.objects import COUNTS, config_map, job_set, package, pod, train_job
+
+package("kr8s")
+
+import kr8s  # noqa: E402
+import kr8s.asyncio  # noqa: E402
+from kr8s.objects import ConfigMap, Node, Pod, new_class, object_from_spec  # noqa: E402
+
+TrainJob = new_class("TrainJob", "trainer.kubeflow.org/v1alpha1")
+
+
+@pytest.fixture(scope="module")
+def api(kubeconfig):
+    return kr8s.api(kubeconfig=kubeconfig)
+
+
+@pytest.fixture(scope="module")
+def served(api):
+    """A pod that runs."""
+    running = Pod(pod("served", app="served"), api=api)
+    running.create()
+    running.wait("condition=Ready", timeout=20)
+    return running
+
+
+def refused(code, reason, call, *words):
+    with pytest.raises(kr8s.ServerError) as caught:
+        call(*words)
+    assert caught.value.response.status_code == code and caught.value.response.json()["reason"] == reason
+    return caught.value
+
+
+def made(api, name, labels=None, **data):
+    created = ConfigMap(config_map(name, labels, **data), api=api)
+    created.create()
+    return created
+
+
+def test_an_object_is_made_read_patched_and_deleted(api):
+    plain = made(api, "plain", a="1")
+    assert plain.exists() and plain.metadata.uid
+    plain.patch({"data": {"b": "2"}})
+    plain.patch([{"op": "remove", "path": "/data/a"}], type="json")
+    assert dict(ConfigMap.get("plain", api=api).data) == {"b": "2"}
+    plain.label(who="me")
+    plain.annotate({"note": "mine"})
+    assert (dict(plain.labels), dict(plain.annotations)) == ({"who": "me"}, {"note": "mine"})
+    plain.remove_label("who")
+    plain.delete()
+    assert not plain.exists()
+    with pytest.raises(kr8s.NotFoundError):
+        plain.refresh()
+
+
+def test_what_is_refused_is_an_exception_with_code_and_reason(api):
+    made(api, "twice")
+    refused(409, "AlreadyExists", made, api, "twice")
+    refused(422, "Invalid", made, api, "Not A Name")
+    wrong = TrainJob(train_job("wrong") | {"spec": {"trainer": {"numNodes": 1}}}, api=api)
+    refused(422, "Invalid", wrong.create)
+
+
+def test_lists_are_selected_and_kinds_are_found_by_any_name(api):
+    for number in range(4):
+        made(api, f"page-{number}", {"even": str(number % 2 == 0)})
+    for word in ("configmaps", "configmap", "cm", "ConfigMap", "configmaps.v1"):
+        even = api.get(word, label_selector={"even": "True"})
+        assert [item.name for item in even] == ["page-0", "page-2"], word
+    assert [item.name for item in api.get("cm", field_selector="metadata.name=page-3")] == ["page-3"]
+    assert {"trainjobs", "jobsets", "pods"} <= {resource["name"] for resource in api.api_resources()}
+    assert api.lookup_kind("tj") == ("trainjob/trainer.kubeflow.org/v1alpha1", "trainjobs", True) or "trainjobs" in (
+        api.lookup_kind("tj")
+    )
+
+
+def test_an_object_is_watched_until_it_is_gone(api):
+    async def story(kubeconfig):
+        remote = await kr8s.asyncio.api(kubeconfig=kubeconfig)
+        watched = await kr8s.asyncio.objects.ConfigMap(config_map("watched", a="1"), api=remote)
+        await watched.create()
+        seen = []
+
+        async def follow():
+            async for kind, item in watched.watch():
+                seen.append((kind, item.data["a"]))
+                if kind == "ADDED":
+                    await watched.patch({"data": {"a": "2"}})
+                if kind == "MODIFIED":
+                    await watched.delete()
+                if kind == "DELETED":
+                    return
+
+        await asyncio.wait_for(follow(), 10)
+        return seen
+
+    seen = asyncio.run(story(api.auth._kubeconfig_path_or_dict))
+    assert seen == [("ADDED", "1"), ("MODIFIED", "2"), ("DELETED", "2")]
+
+
+def test_logs_are_followed_to_their_end(api):
+    counts = Pod(pod("counts", COUNTS), api=api)
+    counts.create()
+    counts.wait(["jsonpath='{.status.phase}'=Running", "jsonpath='{.status.phase}'=Succeeded"], mode="any", timeout=20)
+    assert list(counts.logs(follow=True)) == [f"line {number}" for number in range(5)]
+    assert list(counts.logs(tail_lines=1)) == ["line 4"]
+
+
+def test_exec_says_what_a_program_said_and_how_it_ended(served):
+    done = served.exec(["sh", "-c", "echo out; echo err >&2; exit 3"], check=False)
+    assert (done.stdout, done.stderr, done.returncode) == (b"out\n", b"err\n", 3)
+    with pytest.raises(kr8s.ExecError):
+        served.exec(["false"])
+
+
+def test_a_port_is_forwarded(served):
+    with served.portforward(8000, local_port="auto") as port:
+        for word in ("one", "two"):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{word}", timeout=10) as answer:
+                assert answer.read().decode() == f"you asked for /{word}"
+
+
+def test_custom_objects_are_made_and_run(api):
+    job = TrainJob(train_job("trained"), api=api)
+    job.create()
+    job.wait("condition=Complete", timeout=30)
+    assert job.status.jobsStatus[0].succeeded == 1
+    [child] = [found for found in api.get("jobsets") if found.name == "trained"]
+    assert child.metadata.ownerReferences[0].uid == job.metadata.uid
+    job.delete()
+    sets = object_from_spec(job_set("sets"), api=api, allow_unknown_type=True)
+    sets.create()
+    assert sets.spec.replicatedJobs[0].replicas == 2
+
+
+def test_who_we_are_and_what_runs(api):
+    assert api.version()["major"] == "1"
+    assert isinstance(api.whoami(), str) and api.whoami()
+    [node] = api.get("nodes")
+    assert isinstance(node, Node)
+    node.cordon()
+    assert node.unschedulable
+    node.uncordon()
+    assert not node.unschedulable
