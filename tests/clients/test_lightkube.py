@@ -10,9 +10,9 @@ package("lightkube")
 
 from lightkube import ApiError, AsyncClient, Client, KubeConfig, codecs, operators  # noqa: E402
 from lightkube.generic_resource import create_namespaced_resource, load_in_cluster_generic_resources  # noqa: E402
-from lightkube.models.authentication_v1 import TokenRequestSpec  # noqa: E402
+from lightkube.models.authentication_v1 import TokenRequestSpec, TokenReviewSpec  # noqa: E402
 from lightkube.models.meta_v1 import ObjectMeta  # noqa: E402
-from lightkube.resources.authentication_v1 import TokenRequest  # noqa: E402
+from lightkube.resources.authentication_v1 import TokenReview  # noqa: E402
 from lightkube.resources.core_v1 import ConfigMap, Namespace, Node, Pod, ServiceAccount, ServiceAccountToken  # noqa: E402
 from lightkube.types import CascadeType, PatchType  # noqa: E402
 
@@ -174,11 +174,11 @@ def test_definitions_in_the_cluster_become_resources(client):
     assert client.create(queue).metadata.name == "mine"
 
 
-def test_an_account_gets_a_token(client, settings):
+def test_an_account_gets_a_token(client):
     client.create(ServiceAccount(metadata=ObjectMeta(name="worker")))
-    ask = TokenRequest(spec=TokenRequestSpec(audiences=[]))
-    token = client.create(ServiceAccountToken(spec=ask.spec), "worker").status.token
-    assert token.count(".") == 2
+    token = client.create(ServiceAccountToken(spec=TokenRequestSpec(audiences=[])), "worker").status.token
+    review = client.create(TokenReview(spec=TokenReviewSpec(token=token)))
+    assert review.status.authenticated and review.status.user.username == "system:serviceaccount:default:worker"
 
 
 def test_what_belongs_to_no_namespace(client):

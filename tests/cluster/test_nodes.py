@@ -57,6 +57,17 @@ def test_a_log_comes_from_the_node():
     asyncio.run(story())
 
 
+def test_what_pods_use_is_asked_of_the_node_and_nothing_else_is():
+    async def story():
+        plane, node = await planned()
+        assert (await plane.ask("GET", "/api/v1/nodes/n1/proxy/stats/summary")).code == 200
+        assert node.targets == [("n1", "/stats/summary")]
+        assert (await plane.ask("GET", "/api/v1/nodes/n1/proxy/exec/default/p/c")).code == 400
+        assert (await plane.ask("GET", "/api/v1/nodes/gone/proxy/stats/summary")).code == 404
+
+    asyncio.run(story())
+
+
 REFUSED = {
     "a pod that is not there": ("none/log", 404, 'pods "none" not found'),
     "a pod without a node has no log": ("waiting/log", 204, ""),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.facts import Claim, Node, Queue, Share, Status, Task, Topology
-from allaboard.scheduling.policy import DEFAULT
+from allaboard.scheduling.policy import DEFAULT, KAI
 from allaboard.scheduling.selfcheck import differences
 from allaboard.scheduling.state import State
 from tests.scheduling.worlds import NOW, clusters, gang, node, wish, world
@@ -30,6 +30,7 @@ EVENTS = (
     lambda state, n: state.put_topology(Topology("t", ("x",))),
     lambda state, n: state.put_claim(Claim(f"c{n % 2}", "gpus", n % 3)),
     lambda state, n: cycle(state, DEFAULT, NOW + n),
+    lambda state, n: cycle(state, KAI, NOW + n),
 )
 
 

@@ -23,8 +23,16 @@ LONGEST_PREFIX = 58
 
 async def create(cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Item:
     """Store a new document; the answer is what was stored."""
-    document = accepted(place, document, ask, duplicates)
-    return await born(cluster, place, track(place, document, None, ask, cluster.world.now()), ask)
+    return await born(cluster, place, owned(cluster, place, accepted(place, document, ask, duplicates), ask), ask)
+
+
+async def begin(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Happening:
+    """Admit a new document; the change is not committed yet, which the caller does at once."""
+    return await _put(cluster, place, owned(cluster, place, accepted(place, document, ask), ask), ask)
+
+
+def owned(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Document:
+    return track(place, document, None, ask, cluster.world.now())
 
 
 def accepted(place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Document:
@@ -37,11 +45,20 @@ def accepted(place: Place, document: Document, ask: Ask, duplicates: Sequence[st
 
 
 async def born(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Item:
-    """Admit and store a document that has no predecessor; generated names are tried until one is free."""
+    """Admit and store a document that has no predecessor."""
+    if ask.dry_run:
+        return _rehearsed(cluster, place, await drafted(cluster, place, document, ask))
+    change = await _put(cluster, place, document, ask)
+    await cluster.store.commit(change)
+    return served(place.rules, change.item, cluster.store)
+
+
+async def _put(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Happening:
+    """Admit a document and put it ahead of what is committed; generated names are tried until one is free."""
     for attempt in range(TRIES):
         draft = await drafted(cluster, place, document, ask)
         try:
-            return await _stored(cluster, place, draft, ask)
+            return put_new(cluster, place, draft)
         except AlreadyExists:
             if name_of(document) or attempt == TRIES - 1:
                 raise
@@ -95,12 +112,8 @@ def _taken(cluster: Cluster, place: Place, before: Item, name: str) -> AlreadyEx
     return error
 
 
-async def _stored(cluster: Cluster, place: Place, draft: Document, ask: Ask) -> Item:
-    if ask.dry_run:
-        key = Key(place.key.namespace, name_of(draft))
-        if (before := cluster.store.table(table_of(place.rules)).latest(key)) is not None:
-            raise _taken(cluster, place, before, key.name)
-        return Item(key, 0, encode(draft), draft)
-    change = put_new(cluster, place, draft)
-    await cluster.store.commit(change)
-    return served(place.rules, change.item, cluster.store)
+def _rehearsed(cluster: Cluster, place: Place, draft: Document) -> Item:
+    key = Key(place.key.namespace, name_of(draft))
+    if (before := cluster.store.table(table_of(place.rules)).latest(key)) is not None:
+        raise _taken(cluster, place, before, key.name)
+    return Item(key, 0, encode(draft), draft)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from allaboard.api.documents import Document, Documents, Key
-from allaboard.api.errors import NotFound
+from allaboard.api.errors import ApiError, NotFound
 from allaboard.api.kinds import CRD, POD, Kind
 from allaboard.api.meta import key_of, namespace_of, uid_of
 from allaboard.api.queries import EVERYTHING, Change, Listing, Select
@@ -13,7 +13,7 @@ from allaboard.api.selectors import parse_fields, parse_labels
 from allaboard.cluster import refusals
 from allaboard.cluster.access import SYSTEM, User
 from allaboard.cluster.ask import Ask, Place
-from allaboard.cluster.create import accepted, create, drafted, put_new
+from allaboard.cluster.create import accepted, begin, create, drafted, put_new
 from allaboard.cluster.delete import Wish, delete
 from allaboard.cluster.ownership import track
 from allaboard.cluster.patch import Patch, apply, patch
@@ -22,10 +22,13 @@ from allaboard.cluster.pods import bind
 from allaboard.cluster.read import Query, acceptor, get, listed
 from allaboard.cluster.registry import table_of
 from allaboard.cluster.rules import Rules
-from allaboard.cluster.store import Item
+from allaboard.cluster.store import Happening, Item
 from allaboard.cluster.update import update
 from allaboard.cluster.versions import shown
 from allaboard.cluster.watch import Watcher
+
+Answers = list[Document | ApiError]
+Begun = list[Happening | ApiError]
 
 
 class Inside:
@@ -109,6 +112,29 @@ class Inside:
         changes = [put_new(self.cluster, place, draft) for place, draft in drafts]
         await self.cluster.store.commit(*changes)
         return [self._told(change.item) for change in changes]
+
+    async def many(self, writes: Sequence[tuple[Kind, Document]], *, manager: str) -> Answers | None:
+        """Create each of these, with one commit for all; the answer to each is its document or its refusal.
+
+        None where webhooks have a say: no write may wait for what another's webhook answers.
+        """
+        if self.cluster.chain.asks_outside():
+            return None
+        begun: Begun = []
+        try:
+            for kind, document in writes:
+                begun.append(await self._begun(kind, document, manager))
+        finally:  # whatever happens, what stands ahead of the store is committed
+            committed = self.cluster.store.commit(*(change for change in begun if isinstance(change, Happening)))
+        await committed
+        return [self._told(change.item) if isinstance(change, Happening) else change for change in begun]
+
+    async def _begun(self, kind: Kind, document: Document, manager: str) -> Happening | ApiError:
+        try:
+            place = self._place(kind, Key(namespace_of(document), ""))
+            return await begin(self.cluster, place, document, self._ask(manager))
+        except ApiError as error:
+            return error
 
     async def bind(self, pod: Key, uid: str, node: str) -> None:
         await bind(self.cluster, self._place(POD, pod, "binding"), _binding(pod, uid, node), self._ask("unknown"))

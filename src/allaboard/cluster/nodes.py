@@ -19,6 +19,7 @@ from allaboard.cluster.plane import Cluster
 from allaboard.cluster.pods import check_log_options, log_container
 
 Message = MutableMapping[str, object]
+STATS = "/stats/summary"  # what the pods of a node use
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,13 @@ def node_of(cluster: Cluster, pod: Document) -> Document:
     item = cluster.store.table(kinds.NODE.resource).get(Key("", name))
     if item is None:
         raise refusals.not_found(kinds.POD, name)  # Upstream speaks of a pod here
+    return cluster.store.document(item)
+
+
+def node_named(cluster: Cluster, name: str) -> Document:
+    item = cluster.store.table(kinds.NODE.resource).get(Key("", name))
+    if item is None:
+        raise refusals.not_found(kinds.NODE, name)
     return cluster.store.document(item)
 
 

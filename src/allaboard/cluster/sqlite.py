@@ -9,7 +9,7 @@ import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,9 +34,11 @@ CHECKPOINT = 2_000  # rows written between checkpoints
 VOLATILE = frozenset({"events"})  # tables that live in memory only
 SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 
-PUT = """INSERT INTO obj (key, rv, val) VALUES (?, ?, ?)
+PUT = """INSERT INTO obj (key, rv, val) VALUES {}
          ON CONFLICT (key) DO UPDATE SET rv = excluded.rv, val = excluded.val"""
-DROP = "DELETE FROM obj WHERE key = ?"
+DROP = "DELETE FROM obj WHERE key IN ({})"
+# Rows go in as few statements as possible: each one gives the interpreter's lock away and has to win it back.
+AT_ONCE = (64, 16, 4, 1)
 RAISE = "UPDATE meta SET v = ? WHERE k = 'ceiling'"
 
 
@@ -58,7 +60,8 @@ class Sqlite:
         self._database = _connect(path, SYNCHRONOUS[durability])
         self._ceiling = 0
         self._unchecked = 0  # rows written since the last checkpoint
-        self._queue: queue.SimpleQueue[_Pending | None] = queue.SimpleQueue()
+        self._gathered: list[_Pending] = []  # what this turn of the loop submitted so far
+        self._queue: queue.SimpleQueue[list[_Pending] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="commit", daemon=True)
         self._publish: Callable[[Transaction], None] = lambda transaction: None
         self._undo: Callable[[], None] = lambda: None
@@ -73,12 +76,22 @@ class Sqlite:
         self._thread.start()
 
     def submit(self, transaction: Transaction) -> Awaitable[None]:
-        answer = asyncio.get_running_loop().create_future()
-        self._queue.put(_Pending(transaction, answer))
+        """The transactions of one turn of the loop are handed over at its end, at once: waking a thread is dear."""
+        loop = asyncio.get_running_loop()
+        answer = loop.create_future()
+        if not self._gathered:
+            loop.call_soon(self._hand_over)
+        self._gathered.append(_Pending(transaction, answer))
         return answer
 
+    def _hand_over(self) -> None:
+        if self._gathered:
+            self._queue.put(self._gathered)
+            self._gathered = []
+
     def close(self) -> None:
-        """Everything queued is committed first."""
+        """Everything submitted is committed first."""
+        self._hand_over()
         self._queue.put(None)
         if self._thread.is_alive():
             self._thread.join()
@@ -89,13 +102,13 @@ class Sqlite:
         stopping = False
         while not stopping:
             group: list[_Pending] = []
-            entry = self._queue.get()
-            while entry is not None:
-                group.append(entry)
-                if len(group) == GROUP or self._queue.empty():
+            entries = self._queue.get()
+            while entries is not None:
+                group += entries
+                if len(group) >= GROUP or self._queue.empty():
                     break
-                entry = self._queue.get()
-            stopping = entry is None
+                entries = self._queue.get()
+            stopping = entries is None
             if group:
                 self._commit(group)
         with contextlib.suppress(sqlite3.Error):  # a full disk must not keep the plane from stopping
@@ -117,8 +130,10 @@ class Sqlite:
 
     def _write(self, changes: Sequence[Happening]) -> None:
         last = {(c.table, c.key): c for c in changes if c.table not in VOLATILE}.values()
-        drops = [(_text(c.table, c.key),) for c in last if c.type == "DELETED"]
-        puts = [(_text(c.table, c.key), c.revision, c.item.data) for c in last if c.type != "DELETED"]
+        drops: list[Sequence[object]] = [(_text(c.table, c.key),) for c in last if c.type == "DELETED"]
+        puts: list[Sequence[object]] = [
+            (_text(c.table, c.key), c.revision, c.item.data) for c in last if c.type != "DELETED"
+        ]
         full = bool(changes) and changes[-1].revision > self._ceiling - BLOCK // 2
         if not (drops or puts or full):
             return
@@ -126,8 +141,8 @@ class Sqlite:
             self._database.execute("BEGIN IMMEDIATE")
             if full:
                 self._database.execute(RAISE, (changes[-1].revision + BLOCK,))
-            self._database.executemany(DROP, drops)
-            self._database.executemany(PUT, puts)
+            for statement, parameters in (*_statements(DROP, "?", drops), *_statements(PUT, "(?, ?, ?)", puts)):
+                self._database.execute(statement, parameters)
         self._ceiling = changes[-1].revision + BLOCK if full else self._ceiling
         self._unchecked += len(puts) + len(drops)
 
@@ -140,9 +155,10 @@ class Sqlite:
 
     def _lost(self, group: list[_Pending], fault: str, settled: threading.Event) -> None:
         """Refuse the group and all that was queued since: writers built it on what is now lost."""
+        self._hand_over()
         while not self._queue.empty():
-            if (entry := self._queue.get()) is not None:
-                group.append(entry)
+            if (entries := self._queue.get()) is not None:
+                group += entries
         self._undo()
         for pending in group:
             if not pending.answer.done():
@@ -157,6 +173,15 @@ def _told(loop: asyncio.AbstractEventLoop, tell: Callable[..., None], *facts: ob
     except RuntimeError:
         return False
     return True
+
+
+def _statements(form: str, row: str, rows: list[Sequence[object]]) -> Iterator[tuple[str, list[object]]]:
+    """The statements that write these rows, in a few sizes: a statement is prepared once and kept by its text."""
+    done = 0
+    for size in AT_ONCE:
+        while len(rows) - done >= size:
+            yield form.format(", ".join([row] * size)), [value for part in rows[done : done + size] for value in part]
+            done += size
 
 
 def _sentence(path: Path, fault: str) -> str:

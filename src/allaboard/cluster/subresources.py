@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import BadRequest, Unavailable
-from allaboard.api.kinds import POD
+from allaboard.api.kinds import NODE, POD
 from allaboard.api.meta import name_of
 from allaboard.cluster import body, options
 from allaboard.cluster.answers import TEXT, Answer, negotiate, written
 from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.call import Call, asked, check_patch_type, read_patch, read_typed
 from allaboard.cluster.intake import accept, check_kind
-from allaboard.cluster.nodes import Nodes, way_to_log, way_to_process
+from allaboard.cluster.nodes import STATS, Nodes, node_named, way_to_log, way_to_process
 from allaboard.cluster.patch import Patch
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.pods import bind, evict
@@ -57,7 +57,7 @@ class Subresources:
                 way_to_process(self.cluster, place, call.query)
                 raise BadRequest("Upgrade request required")
             case "proxy":
-                raise BadRequest("address not allowed")
+                return await self._proxy(call, place)
             case "":
                 return await self._unstored(call, place)
         return None
@@ -120,6 +120,13 @@ class Subresources:
         if self.nodes is None:
             raise Unavailable("logs are not served here: this server has no way to reach nodes")
         fetched = await self.nodes.fetch(way.node, way.target)
+        return Flow(fetched.code, fetched.type or TEXT, _chunks(fetched.chunks))
+
+    async def _proxy(self, call: Call, place: Place) -> Flow:
+        """Of what lives behind objects, what the pods of a node use; nothing else is passed on."""
+        if place.rules.kind != NODE or not call.path.endswith(f"/proxy{STATS}") or self.nodes is None:
+            raise BadRequest("address not allowed")
+        fetched = await self.nodes.fetch(node_named(self.cluster, place.key.name), STATS)
         return Flow(fetched.code, fetched.type or TEXT, _chunks(fetched.chunks))
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from allaboard.api.documents import Document, Documents, Key
+from allaboard.api.errors import ApiError
 from allaboard.api.kinds import Kind
 from allaboard.api.queries import EVERYTHING as EVERYTHING
 from allaboard.api.queries import Change as Change
@@ -66,6 +67,14 @@ class Writer(Protocol):
 
     async def bind(self, pod: Key, uid: str, node: str) -> None:
         """Tell the pod its node, through the Binding subresource."""
+
+
+@runtime_checkable
+class Batch(Protocol):
+    """A writer that can do many creates for the price of one; the loop uses it where it is there."""
+
+    async def many(self, writes: Sequence[tuple[Kind, Document]], *, manager: str) -> list[Document | ApiError] | None:
+        """Create each of these; the answer to each is its document or its refusal. None: create them one by one."""
 
 
 class Watcher(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from asyncio import gather
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from prometheus_client import Counter
 
@@ -13,7 +13,7 @@ from allaboard.api.errors import AlreadyExists, ApiError, Conflict, Forbidden, I
 from allaboard.api.kinds import Kind, kind_of
 from allaboard.api.meta import key_of
 from allaboard.kube import metrics
-from allaboard.kube.client import Client
+from allaboard.kube.client import Batch, Client
 from allaboard.kube.clock import Clock
 from allaboard.kube.events import Recorder
 from allaboard.kube.plan import Apply, Bind, Create, Delete, Event, Patch, Plan, Status, Update
@@ -39,6 +39,7 @@ class Hands:
         self.client, self.clock, self.recorder, self.refused = client, clock, recorder, refused
         self.manager = recorder.source
         self._counts: dict[type, Counter] = {}
+        self._many = client.many if isinstance(client, Batch) else None
         self.lost: Lost | None = None
 
     async def carry_out(self, plan: Plan) -> Written:
@@ -51,20 +52,43 @@ class Hands:
             if stage:
                 written += await self._all(stage)
         if plan.events:
-            await gather(*map(self._say, plan.events))
+            await self._say(plan.events)
         return written
 
     async def _all(self, writes: tuple[Write, ...]) -> Written:
         """Every write of a stage at once; all are tried before the first failure is raised."""
         if len(writes) == 1:
             return await self._write(writes[0])
-        answers = await gather(*map(self._write, writes), return_exceptions=True)
+        answers: Sequence[Written | BaseException] | None = None
+        if isinstance(writes[0], Create):
+            answers = await self._batch([write for write in writes if isinstance(write, Create)])
+        if answers is None:
+            answers = await gather(*map(self._write, writes), return_exceptions=True)
         written: Written = []
         for answer in answers:
             if isinstance(answer, BaseException):
                 raise answer
             written += answer
         return written
+
+    async def _batch(self, writes: Sequence[Create]) -> list[Written | BaseException] | None:
+        """Many creates with one commit; None where the client cannot do that."""
+        if self._many is None:
+            return None
+        answers = await self._many([(write.kind, write.document) for write in writes], manager=self.manager)
+        if answers is None:
+            return None
+        self._count(Create).inc(len(writes))
+        return [await self._answered(write, answer) for write, answer in zip(writes, answers, strict=True)]
+
+    async def _answered(self, write: Create, answer: Document | ApiError) -> Written | ApiError:
+        if not isinstance(answer, ApiError):
+            return [(write.kind, answer)]
+        if isinstance(answer, AlreadyExists):
+            return []
+        if isinstance(answer, Invalid | Forbidden | NotFound):
+            await self._complain(write, answer)
+        return answer
 
     async def _write(self, write: Write) -> Written:
         self._count(type(write)).inc()
@@ -154,15 +178,25 @@ class Hands:
             return []
 
     async def _complain(self, write: Apply | Create, error: ApiError) -> None:
-        for event in self.refused(write, error):
-            await self._say(event)
+        await self._say(tuple(self.refused(write, error)))
 
-    async def _say(self, event: Event) -> None:
+    async def _say(self, events: tuple[Event, ...]) -> None:
         """Events are a courtesy: that one cannot be written never fails a pass."""
-        write = self.recorder.write(event, self.clock.now())
-        try:
-            if not await self._write(write):
-                self.recorder.forget(event)
-        except ApiError as error:
+        now = self.clock.now()
+        writes = [self.recorder.write(event, now) for event in events]
+        new = [write for write in writes if isinstance(write, Create)]
+        answers: Sequence[Written | BaseException] | None = None
+        if len(new) == len(writes) > 1:
+            answers = await self._batch(new)
+        if answers is None:
+            answers = await gather(*map(self._write, writes), return_exceptions=True)
+        for event, answer in zip(events, answers, strict=True):
+            self._said(event, answer)
+
+    def _said(self, event: Event, answer: Written | BaseException) -> None:
+        if isinstance(answer, BaseException) and not isinstance(answer, ApiError):
+            raise answer
+        if not answer or isinstance(answer, ApiError):
             self.recorder.forget(event)
-            log.debug("event %s about %s was not written: %s", event.reason, key_of(event.regarding), error)
+        if isinstance(answer, ApiError):
+            log.debug("event %s about %s was not written: %s", event.reason, key_of(event.regarding), answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from allaboard.api.documents import Document, dig
-from allaboard.api.errors import Unavailable
+from allaboard.api.errors import ApiError, Internal, Unavailable, from_status
 from allaboard.kube.http import Address, Answer, Call, Transport
 
 Message = MutableMapping[str, object]
@@ -72,9 +73,18 @@ async def relay(node: Document, target: str, token: str, ends: Ends) -> None:
             await ends.send({"type": "websocket.accept", "subprotocol": far.subprotocol})
             await _join(far, ends)
     except InvalidStatus as refusal:
-        await ends.send(
-            {"type": "websocket.close", "code": 1008, "reason": f"node answered {refusal.response.status_code}"}
-        )
+        raise told_by(refusal) from refusal
+    except OSError as problem:
+        raise Internal(f"error dialing backend: dial tcp {host}:{port}: {problem}") from problem
+
+
+def told_by(refusal: InvalidStatus) -> ApiError:
+    """What a node said instead of opening a socket; the client is told the same."""
+    try:
+        body = json.loads(refusal.response.body or b"")
+    except ValueError:
+        body = {}
+    return from_status(refusal.response.status_code, body)
 
 
 async def _join(far: ClientConnection, ends: Ends) -> None:

@@ -18,7 +18,8 @@ from allaboard.training import lint, render
 
 # What the doors may ask without a plane.
 lint_report, lint_fix, render_texts = lint.report, lint.fix, render.texts
-converted, probe, forecast = convert.convert, levels.probe, planning.forecast
+converted, probe = convert.convert, levels.probe
+forecast, fair_shares = planning.forecast, planning.fair_shares
 
 
 async def snapshot(reader: Reader) -> bytes:

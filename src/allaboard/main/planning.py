@@ -15,6 +15,7 @@ from allaboard.api.meta import key_of, labels_of, name_of, namespace_of
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import SystemClock
 from allaboard.main.heart import SCHEDULERS
+from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.facts import Gang
 from allaboard.scheduling.grouper import assemble
 from allaboard.scheduling.groupers.jobset import jobset as gangs_of
@@ -58,6 +59,13 @@ async def look(reader: Reader, now: float) -> Snapshot:
             seen.observe(kind, None, document)
     seen.flush(now)
     return seen
+
+
+async def fair_shares(reader: Reader) -> dict[str, dict[str, float]]:
+    """What every queue may have just now, by resource (cpu in milli, memory in bytes): the next cycle's division."""
+    now = SystemClock().now().timestamp()
+    decided = cycle((await look(reader, now)).state, DEFAULT, now)
+    return {queue: dict(zip(("cpu", "memory", "gpu"), fair)) for queue, fair in decided.fair_shares.items()}
 
 
 async def forecast(reader: Reader, job: Document) -> Forecast:

@@ -165,7 +165,7 @@ class App:
             await _refuse(send, problem)
 
     async def _port_forward(self, tenant: Tenant, offered: list[str], query: Query, wire: tuple[Receive, Send]) -> None:
-        spoken = _agree(offered, channels.TUNNEL, channels.V4, channels.PORT_FORWARD)
+        spoken = _agree(offered, channels.TUNNEL, channels.V4, channels.PORT_FORWARD) if offered else ""
         session = await _open(spoken, *wire)
         connect = lambda port: self.house.connect(tenant, port)
         if spoken == channels.TUNNEL:
@@ -214,7 +214,8 @@ def _view(query: Query, now: datetime) -> View:
 
 
 async def _open(spoken: str, receive: Receive, send: Send) -> Session:
-    await send({"type": "websocket.accept", "subprotocol": spoken})
+    """Upstream: a port-forward that names no protocol speaks in channels."""
+    await send({"type": "websocket.accept", "subprotocol": spoken or None})
     return Session(spoken, receive, send)
 
 

@@ -340,16 +340,13 @@ class State:
 
     def _land(self, row: int, before: Status) -> None:
         """Where a touched task really stands: on the place it is leaving, on the one it is bound to, or nowhere."""
-        status, klass = self.status[row], self.klass[row]
-        if status == Status.PIPELINED:
+        status, klass, places = self.status[row], self.klass[row], self.ghosts.pop(row, [])
+        if status == Status.PIPELINED or places:
             self.nodes.vacate(self.node[row], klass, status, self.groups[row])
-            places = self.ghosts.pop(row, [])
-            self._mark(row, Status.PENDING, NOWHERE, ())
-            if places:
-                node, status, groups = places[0]
-                self._mark(row, status, node, groups)
-            for node, status, groups in places[1:]:
-                self.nodes.vacate(node, klass, status, groups)
+            home, *others = places or [(NOWHERE, Status.PENDING, ())]
+            self._mark(row, home[1], home[0], home[2])
+            for node, held, groups in others:
+                self.nodes.vacate(node, klass, held, groups)
         if self.status[row] == Status.RELEASING and before == Status.PENDING:
             self.nodes.vacate(self.node[row], klass, Status.RELEASING, self.groups[row])
             self._mark(row, Status.PENDING, NOWHERE, ())
