@@ -77,7 +77,7 @@ def test_lists_are_selected_and_kinds_are_found_by_any_name(api):
         assert [item.name for item in even] == ["page-0", "page-2"], word
     assert [item.name for item in api.get("cm", field_selector="metadata.name=page-3")] == ["page-3"]
     assert {"trainjobs", "jobsets", "pods"} <= {resource["name"] for resource in api.api_resources()}
-    assert api.lookup_kind("trainjob") == ("trainjob/trainer.kubeflow.org/v1alpha1", "trainjobs", True)
+    assert api.lookup_kind("trainjob") == ("trainjob.trainer.kubeflow.org/v1alpha1", "trainjobs", True)
 
 
 def test_an_object_is_watched_until_it_is_gone(kubeconfig):

@@ -55,7 +55,7 @@ def test_an_object_is_made_read_replaced_and_deleted(client):
     made.data["b"] = "2"
     assert client.replace(made).data == {"a": "1", "b": "2"}
     assert client.get(ConfigMap, "plain").data == {"a": "1", "b": "2"}
-    client.delete(ConfigMap, "plain", cascade=CascadeType.FOREGROUND)
+    client.delete(ConfigMap, "plain", cascade=CascadeType.BACKGROUND)
     assert refused(404, "NotFound", client.get, ConfigMap, "plain").details.name == "plain"
 
 

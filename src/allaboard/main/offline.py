@@ -12,13 +12,15 @@ from allaboard.jobs.legacy import convert
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import SystemClock
 from allaboard.main import planning
-from allaboard.node import levels
+from allaboard.node import images as node_images
+from allaboard.node import levels, profiles
 from allaboard.scheduling import replay
 from allaboard.training import lint, render
 
 # What the doors may ask without a plane.
 lint_report, lint_fix, render_texts = lint.report, lint.fix, render.texts
 converted, probe = convert.convert, levels.probe
+images, read_profile = node_images.Images, profiles.read_profile
 forecast, fair_shares = planning.forecast, planning.fair_shares
 
 

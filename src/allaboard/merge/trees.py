@@ -16,6 +16,7 @@ from allaboard.merge.fields import LEAF, Fields, is_member, marked
 from allaboard.schema.nodes import ANY, DEDUCED, LIST, MAP, Node, is_closed
 
 _MOST_STEPS = 4096
+_LARGE, _MOST_WHOLES = 8, 512
 _SAFE = frozenset({str, int})
 _MARKS = frozenset({str, tuple})
 _MAPS = frozenset({MAP, ANY})
@@ -224,7 +225,9 @@ def _compared(old: Any, new: Any, node: Node) -> _Parts | None:
     if how == MAP and isinstance(old, dict | None) and isinstance(new, dict | None):
         return _compared_maps(old or {}, new or {}, node)
     if how == LIST and isinstance(old, list | None) and isinstance(new, list | None):
-        return _compared_lists(old or [], new or [], node)
+        if not old:
+            return None, None, _whole_items(new or [], node)
+        return _compared_lists(old, new or [], node)
     return None, LEAF, None
 
 
@@ -239,7 +242,27 @@ def _whole(value: Any, node: Node) -> Fields:
     if isinstance(value, dict):
         _add_whole(out, value.items(), node)
         return out
-    for item in value:
+    out.update(_whole_items(value, node))
+    return out
+
+
+def _whole_items(items: list[Any], node: Node) -> Fields:
+    """Every place of the items of an associative list; lists of large items (containers, volumes) are remembered by
+    what they say, because the pods of one template all say the same."""
+    if len(node.items.fields) < _LARGE:
+        return _each_whole(items, node)
+    if node.wholes is None or len(node.wholes) >= _MOST_WHOLES:
+        node.wholes = {}
+    text = msgspec.json.encode(items)
+    found: Fields | None = node.wholes.get(text)
+    if found is None:
+        found = node.wholes[text] = _each_whole(items, node)
+    return found
+
+
+def _each_whole(items: list[Any], node: Node) -> Fields:
+    out: Fields = {}
+    for item in items:
         step = step_of(node, item)
         out[step] = LEAF if step in out else _whole(item, node.items)
     return out

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import socket
 from collections.abc import Callable
+from ipaddress import ip_address
 from typing import cast
 
 from allaboard.node import dns
@@ -67,12 +68,21 @@ class Gateway:
             head = await reader.readuntil(b"\r\n\r\n")
             method, target, *_ = head.decode("latin-1").split()
             host, _, port = target.rpartition(":")
-            if method != "CONNECT" or not port.isdigit():
-                writer.write(b"HTTP/1.1 405 Method Not Allowed\r\n\r\n")
-            else:
+            address = await _outside(host.strip("[]")) if method == "CONNECT" and port.isdigit() else ""
+            if address:
                 writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                await _join(reader, writer, host, int(port))
+                await _join(reader, writer, address, int(port))
+            else:
+                writer.write(b"HTTP/1.1 403 Forbidden\r\n\r\n")
         writer.close()
+
+
+async def _outside(host: str) -> str:
+    """The address behind a name, unless it is this machine's own loopback: what listens there trusts its callers."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    addresses = [str(entry[4][0]) for entry in found]
+    own = [text for text in addresses if ip_address(text).is_loopback or ip_address(text).is_unspecified]
+    return "" if own or not addresses else addresses[0]
 
 
 async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:

@@ -41,6 +41,7 @@ def close(session: Session, decisions: Decisions) -> None:
     """Take promises back (they are asked anew in the next cycle) and count binds and evictions as facts."""
     state = session.state
     state.settle(session.log.origin, session.before)
+    state.reconsider(session.stale)
     for name, reason in decisions.reasons.items():
         if name not in session.skipped:
             state.refused[name] = (state.relief, reason)

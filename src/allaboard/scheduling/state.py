@@ -8,7 +8,7 @@ only `statement.py` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -208,6 +208,11 @@ class State:
             self._remove(gang, row)
             self.relief += 1
             self._review(gang)
+
+    def reconsider(self, names: Iterable[str]) -> None:
+        """The clocks of these gangs were started or stopped by a cycle."""
+        for name in names:
+            self._review(self.gangs[name])
 
     def hopeless(self) -> frozenset[str]:
         """Gangs that were refused and nothing that could help them has changed since."""

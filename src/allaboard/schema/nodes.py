@@ -25,7 +25,7 @@ class Node:
     __slots__ = (
         "_fields", "_items", "_key_defaults", "_ruled", "_values", "atomic", "builtin", "closed", "embedded", "keys",
         "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "schema",
-        "shape", "type", "walk",
+        "shape", "type", "walk", "wholes",
     )  # fmt: skip
 
     def __init__(self, schema: Document, *, name: str = "", built_in: bool = False) -> None:
@@ -55,6 +55,7 @@ class Node:
         self.walk: Any = None
         self.programs: Any = None
         self.merging: Any = None
+        self.wholes: Any = None
         self.closed: bool | None = None
 
     def _shape(self) -> str:

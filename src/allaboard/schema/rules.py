@@ -76,6 +76,8 @@ class _Judge:
         for rule in rules_of(node, root=path is None):
             if rule.is_transition and old is None and not rule.has_optional_old:
                 continue
+            if value is old and not rule.is_transition:
+                continue  # whatever it said would be tolerated
             known = len(self.causes)
             self.evaluate(rule, node, value, old, path)
             # What was wrong before and did not change is tolerated, unless the rule is about the change itself.

@@ -92,16 +92,27 @@ class Structure:
         for name, value in run.document.items() if isinstance(run.document, dict) else ():
             self._walked_last[name] = (value, found.get(name, []))
 
-    def _findings_of(self, document: Document) -> list[Finding]:
-        """Every finding of a document; fields that were just admitted are not walked again."""
+    def _findings_of(self, document: Document, settled: Document | None = None) -> list[Finding]:
+        """Every finding of a document; fields that were just admitted, or are `settled`, are not walked again."""
         known = self._walked_last
         fresh = {name: item for name, item in document.items() if name not in known or known[name][0] is not item}
+        if settled is not None:
+            fresh = {name: item for name, item in fresh.items() if settled.get(name) is not item}
+        if "metadata" in fresh and "metadata" in known and self._has_plain_metadata:
+            fresh["metadata"] = _beyond(fresh["metadata"], *known["metadata"])
         findings = [
             finding
             for finding in _walked(self.root, fresh).findings
             if finding.path is None or finding.reason != REQUIRED or finding.path[0] or finding.path[1] not in document
         ]
-        return findings + [finding for name in document if name not in fresh for finding in known[name][1]]
+        kept = [name for name in document if name not in fresh and name in known and known[name][0] is document[name]]
+        return findings + [finding for name in kept for finding in known[name][1]]
+
+    @cached_property
+    def _has_plain_metadata(self) -> bool:
+        """Whether each field of the metadata is judged by itself."""
+        declared = (self.schema.get("properties") or {}).get("metadata") or {}
+        return not self.is_builtin and declared.keys() <= {"type", "description", "properties"}
 
     def prune(self, document: Document) -> tuple[Document, list[str]]:
         """The document without what its schema does not know, and what that was. Defaults are filled in too."""
@@ -118,7 +129,9 @@ class Structure:
         With an old document, what was wrong before and did not change is tolerated. A write to `status` is judged
         by the schema of the status alone, and by every rule.
         """
-        whole = self._findings_of(document)
+        # Nothing about the other parts of an object is said when its status is written; what already was there twice
+        # is tolerated, so what did not change need not be looked through.
+        whole = self._findings_of(document, old if subresource == "status" else None)
         findings = _part(self.root, document, "status") if subresource == "status" else _others(whole)
         if old is not None and findings:
             prefix = ["status"] if subresource == "status" else []
@@ -137,6 +150,13 @@ class Structure:
         if not twice or old is None:
             return twice
         return [] if any(f.reason == DUPLICATE for f in _walked(self.root, old).findings) else twice
+
+
+def _beyond(metadata: Any, known: Any, findings: list[Finding]) -> Any:
+    """Metadata without what was admitted and found good a moment ago; the owners of fields are our own words."""
+    if findings or not isinstance(metadata, dict) or not isinstance(known, dict):
+        return metadata
+    return {name: v for name, v in metadata.items() if name != "managedFields" and known.get(name) is not v}
 
 
 def _struct_of(node: Node, path: list[Any]) -> str:
