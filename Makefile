@@ -36,6 +36,7 @@ conformance: $(VENV)/.dev
 # Requests with something wrong in them: none may be answered with a failure of ours.
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.cluster.fuzz $(or $(N),100000)
+	FUZZ=$(or $(N),100000) $(BIN)/python -m pytest -q tests/scheduling/test_properties.py
 
 # kill -9 at random moments under load: nothing acknowledged may be lost.
 chaos: $(VENV)/.dev

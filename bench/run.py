@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from bench import api, fanout, hello, trainjobs
+from bench import api, fanout, hello, scheduling, trainjobs
 from bench.rows import Row, print_rows
 
 HERE = Path(__file__).parent
@@ -19,6 +19,7 @@ GROUPS: dict[str, Callable[[], Iterable[Row]]] = {
     "fanout": fanout.measure,
     "trainjobs": trainjobs.measure,
     "hello": hello.measure,
+    "scheduling": scheduling.measure,
 }
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import os
+import zipfile
 from datetime import timedelta
 
 import pytest
@@ -367,3 +368,28 @@ def test_a_profile_brings_its_user_and_files(tmp_path, best):
         assert log_of(agent, await api.phase("a", "Succeeded", "Failed")) == "mpiuser\n/home/mpiuser fine\nfine\n"
 
     live(tmp_path, best, story, profiles=(me,))
+
+
+@pytest.mark.slow
+def test_an_environment_is_built_once_for_all_who_need_it_and_a_failure_says_why(tmp_path, best):
+    wheel = tmp_path / "little-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("little.py", "mood = 'fine'\n")
+        archive.writestr("little-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: little\nVersion: 1.0\n")
+        archive.writestr("little-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("little-1.0.dist-info/RECORD", "")
+    good = Profile("good", images=("team/*",), requirements=(str(wheel),))
+    bad = Profile("bad", images=("bad/*",), requirements=(str(tmp_path / "none.whl"),))
+
+    async def story(api, agent):
+        for name in ("a", "b"):
+            line = "python -c 'import little; print(little.mood)'"
+            await api.create(POD, pod(name, line, container={"image": "team/x:1"}))
+        await api.create(POD, pod("c", "true", container={"image": "bad/x"}))
+        for name in ("a", "b"):
+            assert log_of(agent, await api.phase(name, "Succeeded", "Failed", seconds=60)) == "fine\n"
+        found = await api.until(POD, Key("default", "c"), lambda doc: "ErrImagePull" in str(doc), 60)
+        assert "none.whl" in state_of(found, "main")["state"]["waiting"]["message"]
+        assert sum("good" in words for words in api.events("Pulling")) == 1
+
+    live(tmp_path, best, story, profiles=(good, bad))

@@ -31,6 +31,8 @@ from allaboard.upkeep import claims, firsts
 
 # Ruling 22: whose pods the embedded scheduler takes.
 SCHEDULERS = frozenset({"default-scheduler", "kai-scheduler", "aboard"})
+# The Kubeflow Trainer whose API and behaviour ours are.
+TRAINER_VERSION = "v2.3.0"
 
 
 class Heart:
@@ -103,7 +105,21 @@ async def _make(client: Inside, document: Document, manager: str) -> None:
 
 def _first_objects(authority: str) -> list[Document]:
     system = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TrainingSettings().namespace}}
-    return [system, _trust(authority), *(document for _, document in defaults.OBJECTS)]
+    return [system, _trust(authority), *_public(), *(document for _, document in defaults.OBJECTS)]
+
+
+def _public() -> list[Document]:
+    """Which Trainer the plane speaks, for every client that has a name: the kubeflow SDK reads it first."""
+    metadata = {"name": "kubeflow-trainer-public", "namespace": TrainingSettings().namespace}
+    version = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    version["data"] = {"kubeflow_trainer_version": TRAINER_VERSION}
+    rbac, group = "rbac.authorization.k8s.io/v1", "rbac.authorization.k8s.io"
+    rule = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [metadata["name"]], "verbs": ["get"]}
+    role = {"apiVersion": rbac, "kind": "Role", "metadata": metadata, "rules": [rule]}
+    everyone = {"apiGroup": group, "kind": "Group", "name": "system:authenticated"}
+    binding = {"apiVersion": rbac, "kind": "RoleBinding", "metadata": metadata, "subjects": [everyone]}
+    binding["roleRef"] = {"apiGroup": group, "kind": "Role", "name": metadata["name"]}
+    return [version, role, binding]
 
 
 def _trust(authority: str) -> Document:

@@ -8,14 +8,15 @@ import logging
 import secrets
 import signal
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from allaboard.api.documents import Document, dig
 from allaboard.kube.clock import Clock
 from allaboard.node import pods, volumes
 from allaboard.node.devices import NoDevice
 from allaboard.node.environment import MissingSource
+from allaboard.node.environments import BuildFailed
 from allaboard.node.facts import Health, Trouble
 from allaboard.node.launch import NoCommand, Refused
 from allaboard.node.logs import Logs
@@ -32,10 +33,20 @@ log = logging.getLogger(__name__)
 
 MESSAGE_BYTES, FALLBACK_BYTES, FALLBACK_LINES = 4096, 2048, 80
 HOOK_SECONDS = 3600.0
+REBUILD = timedelta(seconds=30)
 
 # How the agent hears: a pod is due, and words about a pod (reason, message, whether a warning).
 Due = Callable[[str], None]
 Say = Callable[[Tenant, str, str, bool], None]
+
+
+@dataclass(slots=True)
+class Build:
+    """An environment being built (or that could not be, until when nobody tries again) and who waits for it."""
+
+    until: datetime
+    words: str = ""
+    waiting: dict[str, Tenant] = field(default_factory=dict)
 
 
 class Containers:
@@ -48,7 +59,7 @@ class Containers:
         self.due: Due
         self.say: Say
         self.tasks: set[asyncio.Task[None]] = set()
-        self.builds: dict[str, asyncio.Task[None]] = {}
+        self.builds: dict[str, Build] = {}
 
     def connect(self, clock: Clock, actions: Actions, due: Due, say: Say) -> None:
         """Who tells the time, who performs hooks and probes, and whom to tell."""
@@ -100,27 +111,29 @@ class Containers:
             self._began(tenant, attempt)
 
     def _image(self, tenant: Tenant, container: Document) -> Trouble | None:
-        """An environment that must be built first is built in the background; the container waits for it."""
-        profile, environments = self.provision.choice(container).profile, self.provision.environments
-        if environments.is_ready(profile):
-            self.builds.pop(profile.name, None)
+        """An environment that must be built first is built in the background; all who need it wait for it."""
+        profile, image = self.provision.choice(container).profile, container.get("image", "")
+        if self.provision.environments.is_ready(profile):
             return None
-        image = container.get("image", "")
-        task = self.builds.get(profile.name)
-        if task is None:
+        build = self.builds.get(profile.name)
+        if build is not None and build.words and self.clock.now() < build.until:
+            return Trouble("ErrImagePull", f'environment "{profile.name}" for image "{image}": {build.words}')
+        if build is None or build.words:
             words = f'Building environment "{profile.name}" for image "{image}": {", ".join(profile.requirements)}'
             self.say(tenant, "Pulling", words, False)  # noqa: FBT003
-            self.builds[profile.name] = self._background(self._build(tenant, profile))
-        elif task.done() and (problem := task.exception()) is not None:
-            del self.builds[profile.name]
-            return Trouble("ErrImagePull", str(problem))
+            build = self.builds[profile.name] = Build(self.clock.now())
+            self._background(self._build(profile, build))
+        build.waiting[tenant.uid] = tenant
         return Trouble("ContainerCreating", "")
 
-    async def _build(self, tenant: Tenant, profile: Profile) -> None:
+    async def _build(self, profile: Profile, build: Build) -> None:
         try:
             await self.provision.environments.build(profile, log.info)
-            self.say(tenant, "Pulled", f'Environment "{profile.name}" is ready', False)  # noqa: FBT003
-        finally:
+        except (BuildFailed, OSError) as problem:
+            build.words, build.until = str(problem), self.clock.now() + REBUILD
+        for tenant in build.waiting.values():
+            if not build.words:
+                self.say(tenant, "Pulled", f'Environment "{profile.name}" is ready', False)  # noqa: FBT003
             self.due(tenant.uid)
 
     def _say_image(self, tenant: Tenant, container: Document) -> None:

@@ -39,7 +39,7 @@ class Reclaimer:
     def __init__(self, state: State, gang: GangRow, wanted: Amounts) -> None:
         self.state, self.gang, self.wanted, self.queues = state, gang, wanted, state.queues
         self.held = [tuple(amounts) for amounts in state.queues.allocated]
-        self.fixed = [tuple(amounts) for amounts in state.queues.non_preemptible]
+        self.fixed = [] if gang.preemptible else [tuple(amounts) for amounts in state.queues.non_preemptible]
 
     def may_take_from(self, leaf: int) -> bool:
         """Whether a queue has anything to give before a single scenario is built."""

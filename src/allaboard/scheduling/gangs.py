@@ -97,17 +97,19 @@ class GangRow:
         return self.only.active() if self.only else sum(leaf.active() for leaf in self.leaves)
 
     def used(self) -> int:
-        return sum(leaf.used() for leaf in self.leaves)
+        return self.only.used() if self.only else sum(leaf.used() for leaf in self.leaves)
 
     def pending(self) -> int:
         return self.only.count[0] if self.only else sum(leaf.count[PENDING] for leaf in self.leaves)
 
     def is_ready(self) -> bool:
         """Whether every pod set has enough pods for its minimum."""
-        return all(leaf.ready() for leaf in self.leaves)
+        return self.only.ready() if self.only else all(leaf.ready() for leaf in self.leaves)
 
     def is_satisfied(self) -> bool:
         """Whether every pod set uses at least its minimum."""
+        if self.only:
+            return self.only.used() >= self.only.minimum
         return all(leaf.used() >= leaf.minimum for leaf in self.leaves)
 
     def is_incomplete(self) -> bool:

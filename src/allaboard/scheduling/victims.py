@@ -17,6 +17,9 @@ GroupOut = tuple[GangRow, list[int]]
 """Tasks that leave together."""
 
 
+Top = tuple[GangKey, GangRow, Rest]
+
+
 class VictimOrder:
     """Pops eviction groups; `leaves` and `willing` say which queues and gangs take part."""
 
@@ -33,6 +36,7 @@ class VictimOrder:
         self.asked: set[str] = set()
         self.next = {leaf: len(standing.evictable.get(leaf, ())) for leaf in leaves}
         self.rests: dict[int, list[tuple[GangKey, GangRow, Rest]]] = {}
+        self.tops: dict[int, Top | None] = {}
         self.gone: dict[int, Amounts] = {}
         self.live: dict[int, list[int]] = {}
         self.keys: dict[int, tuple[int, QueueKey]] = {}
@@ -70,6 +74,7 @@ class VictimOrder:
             rests.pop()
         else:
             self.next[leaf] -= 1
+        del self.tops[leaf]
         if self.racing:
             self.gone[leaf] = plus(self.gone.get(leaf, NOTHING), self.standing.holds(top[1]))
         if self._top(leaf) is None:
@@ -90,12 +95,19 @@ class VictimOrder:
         rests = self.rests.setdefault(gang.queue, [])
         rests.append((key, gang, rest))
         rests.sort(key=lambda entry: entry[0])
+        self.tops.pop(gang.queue, None)
         self._enliven(gang.queue)
         for row in self.rule.queues.path[gang.queue]:
             self.keys.pop(row, None)
 
-    def _top(self, leaf: int) -> tuple[GangKey, GangRow, Rest] | None:
-        """The least deserving gang of a leaf: from the end of the sorted list, or a rest that was pushed back."""
+    def _top(self, leaf: int) -> Top | None:
+        """The least deserving gang of a leaf, kept until one is taken or pushed back."""
+        if leaf not in self.tops:
+            self.tops[leaf] = self._find_top(leaf)
+        return self.tops[leaf]
+
+    def _find_top(self, leaf: int) -> Top | None:
+        """From the end of the sorted list, or a rest that was pushed back."""
         entries = self.standing.evictable.get(leaf, ())
         position = self.next[leaf]
         while position and not self.willing(entries[position - 1][1]):

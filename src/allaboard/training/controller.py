@@ -19,7 +19,7 @@ from allaboard.kube.controller import Watch, controller_key, own_key
 from allaboard.kube.plan import NOTHING, Create, Event, Plan
 from allaboard.training import lifecycle, metrics
 from allaboard.training.facts import Facts, Settings
-from allaboard.training.framework import OURS, Framework
+from allaboard.training.framework import OURS, PLUGINS, Framework
 from allaboard.training.job import SNAPSHOT_SUFFIX, TrainJob
 from allaboard.training.plugins import coscheduling, flux, mpi, progress, volcano
 from allaboard.training.runtime import SNAPSHOT_KEY
@@ -79,6 +79,8 @@ class TrainJobController:
         self._failures: dict[Key, Document] = {}
         self._suspended: set[Key] = set()
         self._runtimes: dict[Key, str] = {}
+        # Of jobs that had all they need: from what. Most passes only follow a status.
+        self._whole: dict[Key, tuple[object, ...]] = {}
         owner = controller_key(kinds.TRAIN_JOB)
         self.watches = (
             Watch(kinds.TRAIN_JOB, own_key),
@@ -118,10 +120,16 @@ class TrainJobController:
         if document is None:
             self._failures.pop(key, None)
             self._runtimes.pop(key, None)
+            self._whole.pop(key, None)
             return NOTHING
         self._runtimes[key] = TrainJob(document).runtime.name
         world = await self._load(TrainJob(document))
-        plan = lifecycle.decide(world, self.framework, self.clock.now())
+        essence = lifecycle.essence(world)
+        # Plugins from outside may look at more than ours do.
+        stands = self.framework.plugins == PLUGINS and self._whole.get(key) == essence
+        plan = lifecycle.decide(replace(world, stands=stands), self.framework, self.clock.now())
+        if world.snapshot is not None and world.job_set is not None and lifecycle.is_whole(plan):
+            self._whole[key] = essence
         for event in plan.events:
             metrics.ERRORS.labels(event.reason).inc()
         return plan

@@ -39,6 +39,27 @@ class World:
     failure: Document | None = None
     facts: Facts = field(default_factory=Facts)
     get: Callable[[kinds.Kind, Key], Document | None] = lambda kind, key: None
+    # Built from these very facts before, and nothing was missing: see `essence`.
+    stands: bool = False
+
+
+def essence(world: World) -> tuple[object, ...]:
+    """All that objects are built from, to be compared: where it is the same and nothing was missing, nothing is."""
+    facts, metadata = world.facts, world.job.document["metadata"]
+    known = [(key, *_version(found["metadata"])) for key, found in facts.existing.items()]
+    job = (metadata.get("uid"), metadata.get("generation"), metadata.get("labels"), metadata.get("annotations"))
+    frozen = _version(world.snapshot["metadata"]) if world.snapshot else None
+    return job, frozen, known, facts.authority, facts.overheads, facts.limit_ranges
+
+
+def _version(metadata: Document) -> tuple[object, ...]:
+    """What changes with an object, its status left aside where it has one."""
+    return metadata.get("uid"), metadata.get("generation") or metadata.get("resourceVersion")
+
+
+def is_whole(plan: Plan) -> bool:
+    """Whether a pass found that nothing had to be built."""
+    return not (plan.apply or plan.create or plan.patch or plan.events)
 
 
 def decide(world: World, framework: Framework, now: datetime) -> Plan:
@@ -57,7 +78,7 @@ def decide(world: World, framework: Framework, now: datetime) -> Plan:
         return _expire(world, now)
     if world.snapshot is None and world.runtime is None:
         return _give_up(world, "RuntimeNotFound", _missing(job), now)
-    plan = _objects(world, framework, now)
+    plan = NOTHING if world.stands else _objects(world, framework, now)
     # A verdict has written its status; where nothing could be made there is none to write yet.
     if not plan.status and (world.job_set is not None or not plan.events):
         plan += _settle(world, status.synced(job, world.job_set, now), now)
