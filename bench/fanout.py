@@ -53,7 +53,9 @@ async def server(home: Path) -> AsyncIterator[tuple[int, int]]:
     tokens.write_text(f'{TOKEN},bench,bench,"system:masters"\n')
     options = [f"--home={home}", f"--port={port}", "--plain", "--nodes=0", "--controllers=accounts", "--admission="]
     command = [str(Path(sys.executable).with_name("aboard")), "serve", *options, f"--tokens={tokens}"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # An installed program has its bytecode; the first start of a home writes it.
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(home / "bytecode")}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         await _ready(port)
         yield port, process.pid

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from bench import api, fanout, hello, scheduling, trainjobs
+from bench import api, fanout, hello, jobs, scheduling, trainjobs
 from bench.rows import Row, print_rows
 
 HERE = Path(__file__).parent
@@ -18,6 +18,7 @@ GROUPS: dict[str, Callable[[], Iterable[Row]]] = {
     "api": api.measure,
     "fanout": fanout.measure,
     "trainjobs": trainjobs.measure,
+    "jobs": jobs.measure,
     "hello": hello.measure,
     "scheduling": scheduling.measure,
 }

@@ -128,6 +128,7 @@ def test_a_port_is_forwarded(served):
 def test_custom_objects_are_made_and_run(api):
     job = TrainJob(train_job("trained"), api=api)
     job.create()
+    next(kind for kind, item in job.watch() if "status" in item.raw)  # this client cannot wait for what has no status
     job.wait("condition=Complete", timeout=30)
     assert job.status.jobsStatus[0].succeeded == 1
     [child] = [found for found in api.get("jobsets") if found.name == "trained"]

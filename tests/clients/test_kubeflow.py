@@ -6,6 +6,7 @@ import sys
 import warnings
 
 import pytest
+import yaml
 
 from tests.clients.objects import config_map, package
 
@@ -14,7 +15,15 @@ package("kubeflow.trainer")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     from kubeflow.common.types import KubernetesBackendConfig
-    from kubeflow.trainer import CustomTrainer, CustomTrainerContainer, TrainerClient
+    from kubeflow.trainer import (
+        BuiltinTrainer,
+        CustomTrainer,
+        CustomTrainerContainer,
+        HuggingFaceDatasetInitializer,
+        Initializer,
+        TorchTuneConfig,
+        TrainerClient,
+    )
     from kubeflow.trainer.options import (
         ActiveDeadlineSeconds,
         Annotations,
@@ -149,28 +158,28 @@ def test_every_option_reaches_the_pods(client, custom):
     patch = TrainingRuntimeSpecPatch(
         template=JobSetTemplatePatch(
             metadata={"labels": {"set": "mine"}},
-            spec=JobSetSpecPatch([
-                ReplicatedJobPatch(
-                    "node",
-                    JobTemplatePatch(
-                        spec=JobSpecPatch(
-                            PodTemplatePatch(
-                                metadata={"labels": {"pod": "mine"}},
-                                spec=PodSpecPatch(
-                                    volumes=[{"name": "words", "configMap": {"name": "words"}}],
-                                    containers=[
-                                        ContainerPatch(
-                                            "node",
-                                            env=[{"name": "WORD", "value": "given"}],
-                                            volume_mounts=[{"name": "words", "mountPath": "/words"}],
-                                        )
-                                    ],
-                                ),
+            spec=JobSetSpecPatch(
+                [
+                    ReplicatedJobPatch(
+                        "node",
+                        JobTemplatePatch(
+                            spec=JobSpecPatch(
+                                PodTemplatePatch(
+                                    metadata={"labels": {"pod": "mine"}},
+                                    spec=PodSpecPatch(
+                                        volumes=[{"name": "words", "configMap": {"name": "words"}}],
+                                        containers=[
+                                            ContainerPatch(
+                                                "node", volume_mounts=[{"name": "words", "mountPath": "/words"}]
+                                            )
+                                        ],
+                                    ),
+                                )
                             )
-                        )
-                    ),
-                )
-            ]),
+                        ),
+                    )
+                ]
+            ),
         )
     )
     client.backend.core_api.create_namespaced_config_map("default", config_map("words", word="mounted"))
@@ -181,13 +190,13 @@ def test_every_option_reaches_the_pods(client, custom):
             Labels({"who": "me"}),
             Annotations({"note": "mine"}),
             TrainerCommand(["sh", "-c"]),
-            TrainerArgs(["echo $WORD $(cat /words/word)"]),
+            TrainerArgs(["cat /words/word; echo"]),
             ActiveDeadlineSeconds(60),
             RuntimePatch(patch),
         ],
     )
     assert name == "optional" and finished(client, name).status == "Complete"
-    assert list(client.get_job_logs(name)) == ["given mounted"]
+    assert list(client.get_job_logs(name)) == ["mounted"]
     document = stored(custom, name)
     assert (document["metadata"]["labels"]["who"], document["metadata"]["annotations"]["note"]) == ("me", "mine")
     assert document["spec"]["activeDeadlineSeconds"] == 60
@@ -201,6 +210,67 @@ def test_a_container_of_ones_own(client):
     name = client.train(runtime="plain", trainer=trainer, options=command)
     finished(client, name)
     assert list(client.get_job_logs(name)) == ["from the environment"]
+
+
+FETCHING = """
+apiVersion: trainer.kubeflow.org/v1alpha1
+kind: TrainingRuntime
+metadata: {name: fetching, labels: {trainer.kubeflow.org/framework: torch}}
+spec:
+  mlPolicy: {numNodes: 1}
+  template:
+    spec:
+      replicatedJobs:
+        - name: dataset-initializer
+          template:
+            metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: dataset-initializer}}
+            spec:
+              template:
+                spec:
+                  restartPolicy: Never
+                  volumes: [{name: initializer, emptyDir: {}}]
+                  containers:
+                    - name: dataset-initializer
+                      image: busybox
+                      command: [sh, -c, "echo fetches $STORAGE_URI"]
+                      volumeMounts: [{name: initializer, mountPath: /workspace}]
+        - name: node
+          dependsOn: [{name: dataset-initializer, status: Complete}]
+          template:
+            metadata: {labels: {trainer.kubeflow.org/trainjob-ancestor-step: trainer}}
+            spec:
+              template:
+                spec:
+                  restartPolicy: Never
+                  volumes: [{name: initializer, emptyDir: {}}]
+                  containers:
+                    - name: node
+                      image: python:3.11-slim
+                      command: [echo, trains]
+                      volumeMounts: [{name: initializer, mountPath: /workspace}]
+"""
+
+
+def test_an_initializer_is_a_step_with_logs(client, custom):
+    runtimes = ("trainer.kubeflow.org", "v1alpha1", "default", "trainingruntimes")
+    custom.create_namespaced_custom_object(*runtimes, yaml.safe_load(FETCHING))
+    runtime = client.get_runtime("fetching")
+    assert runtime.kind.value == "TrainingRuntime" and "fetching" in [each.name for each in client.list_runtimes()]
+    wanted = Initializer(dataset=HuggingFaceDatasetInitializer(storage_uri="hf://some/where"))
+    name = client.train(runtime=runtime, initializer=wanted)
+    job = finished(client, name)
+    assert {step.name: step.status for step in job.steps} == {"dataset-initializer": "Succeeded", "node-0": "Succeeded"}
+    assert list(client.get_job_logs(name, step="dataset-initializer")) == ["fetches hf://some/where"]
+    assert list(client.get_job_logs(name)) == ["trains"]
+
+
+def test_a_builtin_trainer_becomes_a_torchtune_command(client, custom):
+    trainer = BuiltinTrainer(config=TorchTuneConfig(epochs=2, batch_size=8, num_nodes=1))
+    name = client.train(runtime="torchtune-llama3.2-1b", trainer=trainer)
+    assert client.get_job(name).status == "Created"  # it waits for the model and for a GPU
+    job = stored(custom, name)["spec"]["trainer"]
+    assert job["command"] == ["tune", "run"] and {"epochs=2", "batch_size=8"} <= set(job["args"])
+    client.delete_job(name)
 
 
 def test_progress_told_from_inside_is_on_the_job(client, custom):
@@ -238,3 +308,16 @@ def test_the_default_runtime_trains_with_torchrun(client):
     client.wait_for_job_status(name, timeout=120, polling_interval=1)
     assert list(client.get_job_logs(name)) == ["rank 0 of 2"]
     assert list(client.get_job_logs(name, step="node-1")) == ["rank 1 of 2"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    not shutil.which("mpirun") or not shutil.which("sshd"), reason="apt-get install openmpi-bin openssh-server"
+)
+def test_an_mpi_runtime_has_its_launcher_as_first_node(client):
+    name = client.train(
+        runtime="mpi-distributed", trainer=CustomTrainer(func=says, func_args={"word": "x"}, num_nodes=2)
+    )
+    job = client.wait_for_job_status(name, timeout=60, polling_interval=1)
+    assert "node-0" in {step.name for step in job.steps}  # the workers go when the launcher is done
+    assert list(client.get_job_logs(name)).count("says x") == 2

@@ -1,4 +1,4 @@
-"""The official Python client, unmodified: objects, patches, selectors, pages, watches, logs, exec, port-forward, dynamic."""
+"""The official Python client, unmodified: objects, patches, pages, watches, logs, exec, port-forward, dynamic."""
 
 import base64
 import json
@@ -216,7 +216,7 @@ def test_exec_in_a_pod_that_is_not_there_is_not_found(core):
 def test_a_port_is_forwarded(core, served):
     forward = stream.portforward(core.connect_get_namespaced_pod_portforward, "served", SPACE, ports="8000")
     door = forward.socket(8000)
-    door.setblocking(True)
+    door.settimeout(10)
     door.sendall(b"GET /word HTTP/1.0\r\n\r\n")
     said = b""
     while chunk := door.recv(4096):

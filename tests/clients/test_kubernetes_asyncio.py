@@ -45,9 +45,7 @@ async def refused(code, asked):
 async def until(core, name, *phases):
     async with watch.Watch() as follow:
         selector = f"metadata.name={name}"
-        async for event in follow.stream(
-            core.list_namespaced_pod, SPACE, field_selector=selector, timeout_seconds=20
-        ):
+        async for event in follow.stream(core.list_namespaced_pod, SPACE, field_selector=selector, timeout_seconds=20):
             if event["object"].status.phase in phases:
                 return
     raise AssertionError(f"{name} never was {phases}")
@@ -88,9 +86,7 @@ def test_patches(told, name):
     async def story(api):
         core = client.CoreV1Api(api)
         await core.create_namespaced_config_map(SPACE, config_map(f"patched-{name}", a="1"))
-        found = await core.patch_namespaced_config_map(
-            f"patched-{name}", SPACE, patch, _content_type=type_, **extra
-        )
+        found = await core.patch_namespaced_config_map(f"patched-{name}", SPACE, patch, _content_type=type_, **extra)
         assert found.data == want
 
     told(story)
@@ -135,7 +131,8 @@ def test_a_watch_misses_nothing_while_others_write(told):
                 ):
                     seen.append((event["type"], event["object"].metadata.name))
                     if len(seen) == 30:
-                        return seen
+                        break
+            return seen
 
         _, seen = await asyncio.gather(write(), follow())
         want = []

@@ -1,4 +1,4 @@
-"""lightkube, unmodified: typed and generic resources, apply, patches, selectors, pages, watches, logs, exec, its async twin."""
+"""lightkube, unmodified: typed and generic resources, apply, patches, pages, watches, logs, exec, async."""
 
 import asyncio
 import threading
@@ -126,7 +126,9 @@ def test_a_watch_goes_on_when_the_server_ends_it(client):
     client.create(named("again", {"again": "yes"}, a="1"))
     events = client.watch(ConfigMap, labels={"again": "yes"}, server_timeout=1)
     assert next(events)[0] == "ADDED"
-    later = threading.Timer(1.3, client.patch, (ConfigMap, "again", {"data": {"a": "2"}}))  # past the first request's end
+    later = threading.Timer(
+        1.3, client.patch, (ConfigMap, "again", {"data": {"a": "2"}})
+    )  # past the first request's end
     later.start()
     kind, item = next(events)
     assert (kind, item.data) == ("MODIFIED", {"a": "2"})
@@ -159,9 +161,7 @@ def test_custom_objects_are_applied_and_run(client):
     client.delete(TrainJob, "trained")
     made = client.create(JobSet(job_set("sets")))
     assert made["spec"]["replicatedJobs"][0]["replicas"] == 2
-    patched = client.patch(
-        JobSet, "sets", {"metadata": {"annotations": {"note": "mine"}}}, patch_type=PatchType.MERGE
-    )
+    patched = client.patch(JobSet, "sets", {"metadata": {"annotations": {"note": "mine"}}}, patch_type=PatchType.MERGE)
     assert patched.metadata.annotations == {"note": "mine"}
 
 

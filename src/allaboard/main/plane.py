@@ -114,7 +114,7 @@ class Plane:
         serving = await stack.enter_async_context(serve(app, self._address(authority)))
         await stack.enter_async_context(serve(app, Address(socket=str(self.home.socket))))
         server = f"{'http' if settings.plain else 'https'}://{settings.host}:{serving.port}"
-        working = [asyncio.create_task(work) for work in (heart.run(), _collect())]
+        working = [asyncio.create_task(work) for work in (heart.run(), collect_often())]
         for task in working:
             stack.push_async_callback(end, task)
         config = write_kubeconfig(server, b"" if settings.plain else authority.certificate, token)
@@ -189,7 +189,7 @@ def _refuse_busy_port(settings: Settings) -> None:
             raise PortBusy(f"{settings.host}:{settings.port}: {error.strerror}; {remedy}") from error
 
 
-async def _collect() -> None:
+async def collect_often() -> None:
     """Collect young garbage often and freeze what survives: long pauses never come together.
 
     Cycles among the frozen are only found by thawing everything, which is done rarely.

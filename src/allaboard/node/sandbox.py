@@ -11,6 +11,7 @@ import contextlib
 import os
 import socket
 import stat
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -160,9 +161,12 @@ def _show(stage: str, name: str, spec: Document, *, rootless: bool) -> None:
     lower, target = f"/{name}", f"{stage}/root/{name}"
     upper, work = f"{stage}/up/{name}", f"{stage}/work/{name}"
     os.mkdir(target, 0o755)
+    os.mkdir(upper, 0o755)
+    # Written into the upper layer: pseudo-root may not change what belongs to the real one.
+    own = {path.removeprefix(f"/{name}/"): text for path, text in _files(spec) if path.startswith(f"/{name}/")}
+    _write_upper(upper, {path: [text, _mode(text)] for path, text in own.items()})
     if name == "etc":
-        os.mkdir(upper, 0o755)
-        _write_etc(upper, spec.get("etc", {}))
+        _write_upper(upper, spec.get("etc", {}))
     _layer(lower, target, (upper, work), rootless=rootless)
 
 
@@ -188,7 +192,7 @@ def _mounts_below(target: str) -> list[str]:
     return [place for place in places if place == target or place.startswith(target + "/")]
 
 
-def _write_etc(upper: str, files: dict[str, list[str | int]]) -> None:
+def _write_upper(upper: str, files: Mapping[str, Sequence[str | int]]) -> None:
     for name, (text, mode) in files.items():
         path = Path(upper, name)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -247,15 +251,23 @@ def _furnish(spec: Document) -> None:
     _seal()
 
 
+def _files(spec: Document) -> list[tuple[str, str]]:
+    return list((spec.get("files") or {}).items())
+
+
+def _mode(text: str) -> int:
+    return 0o755 if text.startswith("#!") else 0o644
+
+
 def _populate(spec: Document) -> None:
-    """The user's home and the image's own files."""
+    """The user's home and what the image has in it."""
     home, uid, gid = spec.get("home") or ("/root", 0, 0)
     os.makedirs(home, 0o755, exist_ok=True)
-    for path, text in (spec.get("files") or {}).items():
-        os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
-        Path(path).write_text(text)
-        os.chmod(path, 0o755 if text.startswith("#!") else 0o644)
+    for path, text in _files(spec):
         if path.startswith(home + "/"):
+            os.makedirs(os.path.dirname(path), 0o755, exist_ok=True)
+            Path(path).write_text(text)
+            os.chmod(path, _mode(text))
             os.chown(path, uid, gid)
     if uid:
         os.chown(home, uid, gid)

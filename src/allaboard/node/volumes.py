@@ -104,11 +104,11 @@ def size_of(root: Path) -> int:
 
 def take_away(root: Path) -> None:
     """Remove a tree, also where its owner took away his own rights."""
-
-    def insist(function: object, path: str, _error: object) -> None:
-        with contextlib.suppress(OSError):
-            os.chmod(os.path.dirname(path), 0o700)
-            os.chmod(path, 0o700)
-            os.unlink(path) if not os.path.isdir(path) else os.rmdir(path)
-
-    shutil.rmtree(root, onerror=insist)
+    shutil.rmtree(root, ignore_errors=True)
+    if not root.exists():
+        return
+    for folder, names, _ in os.walk(root):
+        for path in (folder, *(os.path.join(folder, name) for name in names)):
+            with contextlib.suppress(OSError):
+                os.chmod(path, 0o700)
+    shutil.rmtree(root, ignore_errors=True)

@@ -40,7 +40,7 @@ async def scale(client: RemoteClient, job: Job, nodes: int) -> str:
         return f"{job.name} has {nodes} nodes already"
     await _make_anew(client, anew(job.document, nodes), uid_of(job.document))
     then = "; `aboard resume` lets it go on" if job.phase == "Suspended" else ""
-    return f"{job.name} was made anew with {nodes} nodes (it had {before}){then}"
+    return f"{job.name} was made anew with {nodes} node{'s' if nodes > 1 else ''} (it had {before}){then}"
 
 
 def anew(job: Document, nodes: int) -> Document:
