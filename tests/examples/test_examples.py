@@ -17,7 +17,7 @@ from tests.examples.machine import ROOT, environments, missing
 EXAMPLES = ROOT / "examples"
 FOLDERS = sorted(path.name for path in EXAMPLES.iterdir() if (path / "README.md").exists())
 FIELDS = {"needs", "fast", "says"}
-PATIENCE = 240  # seconds for one command; two cores are little for four JAX processes
+PATIENCE = 180  # seconds for one command; two cores are little for four JAX processes
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,8 @@ def run(someone, commands):
     """Everything the commands showed; the first that fails is the end."""
     told = ""
     for command in commands:
-        done = someone.aboard(*command, patience=PATIENCE)
+        limit = (f"--timeout={PATIENCE}",) if command[0] == "wait" else ()
+        done = someone.aboard(*command, *limit, patience=PATIENCE + 30)
         told += done.out
         assert done.code == 0, f"{' '.join(command)}: {done.code}\n{done.err}\n{told}\n{trouble(someone, command)}"
     return told
@@ -148,5 +149,5 @@ def test_two_torch_jobs_an_mpi_job_and_a_jax_job_train_at_once(plane, monkeypatc
         assert someone.aboard("apply", "-f", "-", text=text).code == 0
         names.append(f"{name}-{number}")
     for name in names:
-        done = someone.aboard("wait", name, patience=PATIENCE)
+        done = someone.aboard("wait", name, f"--timeout={PATIENCE}", patience=PATIENCE + 30)
         assert done.code == 0, done.err + trouble(someone, ("wait", name))

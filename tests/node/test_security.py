@@ -1,13 +1,12 @@
 """What a pod must not be able to do where it is isolated: each attempt is made for real, as the pod's root."""
 
 import asyncio
-import contextlib
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from world import LEVELS, Api, config, log_of, pod, running
+from world import LEVELS, Api, config, log_of, pod, processes_of, running
 
 from allaboard.api.documents import Key
 from allaboard.api.kinds import POD
@@ -87,16 +86,6 @@ def leftovers(state):
     groups = list(Path("/sys/fs/cgroup").glob(f"*/**/aboard-{short_name(state)}"))
     memory = list(Path("/dev/shm").glob(f"*{short_name(state)}"))
     return {"links": links, "mounts": mounts, "groups": groups, "memory": memory, "processes": processes_of(state)}
-
-
-def processes_of(state):
-    """Zygote and holder carry the state's path in their command lines."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and str(state).encode() in (entry / "cmdline").read_bytes():
-                found.append(entry.name)
-    return found
 
 
 @pytest.mark.slow

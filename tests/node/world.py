@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import itertools
+import os
 import sys
 import uuid
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -155,6 +157,18 @@ async def running(api, settings):
         with contextlib.suppress(asyncio.CancelledError):
             await task
         await agent.stop()
+        assert not processes_of(settings.state), "something stayed behind"
+
+
+def processes_of(state):
+    """Zygote, holder and what they forked carry the state's path in their command lines."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            other = entry.name.isdigit() and entry.name != str(os.getpid())
+            if other and str(state).encode() in (entry / "cmdline").read_bytes():
+                found.append(entry.name)
+    return found
 
 
 def pod(name, *command, container=None, **spec):

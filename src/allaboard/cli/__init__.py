@@ -41,6 +41,9 @@ COMMANDS = {
     "resume": "let a suspended job go on",
     "scale": "give a job that waits, is suspended or is elastic another size",
     "exec": "run a command inside a rank of a job",
+    "attach": "listen to the process of a rank from now on",
+    "cp": "copy files into a rank of a job, or out of one",
+    "port-forward": "reach a port of a rank on this machine",
     "delete": "remove objects, their children and their processes",
     "render": "the final objects of a TrainJob, and who set every field",
     "lint": "what would go wrong with files, without sending them",
@@ -74,7 +77,7 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS and name not in HIDDEN:
             return None
-        command: click.Command = load(f"allaboard.cli.{name}").command
+        command: click.Command = load(f"allaboard.cli.{name.replace('-', '_')}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

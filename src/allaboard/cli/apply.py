@@ -9,9 +9,10 @@ import click
 from allaboard.api.documents import replace
 from allaboard.api.errors import ApiError, Conflict, Invalid
 from allaboard.api.meta import name_of, namespace_of, revision_of
-from allaboard.cli import load, manifests, session, words
+from allaboard.cli import load, manifests, session
 from allaboard.cli.manifests import Manifest
 from allaboard.cli.session import Session
+from allaboard.sdk import words
 
 MANAGER = "aboard"
 # How the server names a field it does not know: on an ordinary write, and on an apply.

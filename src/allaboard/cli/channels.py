@@ -17,9 +17,9 @@ from allaboard.api.documents import Document, dig
 from allaboard.api.errors import AboardError, NotFound
 from allaboard.api.kinds import POD, TRAIN_JOB
 from allaboard.api.meta import key_of
-from allaboard.cli.logs import choose
 from allaboard.cli.session import Session
 from allaboard.kube.http import Transport
+from allaboard.sdk.jobs import choose
 from allaboard.sdk.reading import read_job
 
 PROTOCOL = "v5.channel.k8s.io"

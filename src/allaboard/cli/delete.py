@@ -10,8 +10,9 @@ from allaboard.api.documents import Key
 from allaboard.api.errors import NotFound
 from allaboard.api.kinds import Kind
 from allaboard.api.meta import name_of, namespace_of
-from allaboard.cli import manifests, session, words
+from allaboard.cli import manifests, session
 from allaboard.cli.session import Session
+from allaboard.sdk import words
 
 LOOK_AGAIN = 0.1
 

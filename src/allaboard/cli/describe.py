@@ -10,9 +10,10 @@ from allaboard.api.documents import Document, Documents, dig
 from allaboard.api.errors import NotFound
 from allaboard.api.kinds import EVENT, JOB, JOB_SET, POD, POD_GROUP, SERVICE, TRAIN_JOB, Kind
 from allaboard.api.meta import annotations_of, labels_of, name_of, namespace_of, owners_of, uid_of
-from allaboard.cli import screen, session, words
+from allaboard.cli import screen, session
 from allaboard.cli.session import Session
 from allaboard.kube.client import Select
+from allaboard.sdk import words
 from allaboard.sdk.explaining import explain
 from allaboard.sdk.reading import read_job
 

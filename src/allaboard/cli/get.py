@@ -8,9 +8,10 @@ from allaboard.api.documents import Documents
 from allaboard.api.errors import NotFound
 from allaboard.api.kinds import Kind
 from allaboard.api.meta import name_of
-from allaboard.cli import screen, session, words
+from allaboard.cli import screen, session
 from allaboard.cli.session import Session
 from allaboard.kube.client import Select
+from allaboard.sdk import words
 
 FORMS = ("table", "wide", "yaml", "json", "name")
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
-from allaboard.cli import load
+from allaboard.cli import load, screen
 from allaboard.sdk.home import Home
 
 OFFLINE = "allaboard.main.offline"
@@ -21,9 +19,13 @@ def command(ctx: click.Context) -> None:
 
 @command.command("list", help="Every profile, yours first; the first pattern that fits an image decides.")
 def show() -> None:
-    for profile in load(OFFLINE).images(_place()).profiles():
-        source = ", ".join(profile.requirements) or profile.python
-        click.echo(f"{profile.name:<10} {source:<40} {' '.join(profile.images)}")
+    kept = load(OFFLINE).images(Home.default().images)
+    own = len(kept.own())
+    rows = [
+        [p.name, "you" if place < own else "shipped", ", ".join(p.requirements) or p.python, " ".join(p.images)]
+        for place, p in enumerate(kept.profiles())
+    ]
+    screen.table(("PROFILE", "FROM", "ENVIRONMENT", "IMAGES"), rows)
 
 
 @command.command("add", help="Keep a profile: an interpreter, or requirements to build an environment from.")
@@ -38,16 +40,14 @@ def add(
     env = dict(entry.partition("=")[::2] for entry in variables)
     document = {"name": name, "images": list(images), "python": python, "requirements": list(requirements), "env": env}
     offline = load(OFFLINE)
-    offline.images(_place()).add(offline.read_profile({key: value for key, value in document.items() if value}))
+    offline.images(Home.default().images).add(
+        offline.read_profile({key: value for key, value in document.items() if value})
+    )
     click.echo(f"image profile {name} kept")
 
 
 @command.command("remove", help="Forget a profile of your own.")
 @click.argument("name")
 def remove(name: str) -> None:
-    load(OFFLINE).images(_place()).remove(name)
+    load(OFFLINE).images(Home.default().images).remove(name)
     click.echo(f"image profile {name} removed")
-
-
-def _place() -> Path:
-    return Home.default().node / "images.json"

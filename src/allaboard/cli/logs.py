@@ -14,7 +14,7 @@ from allaboard.cli.following import follow as follow_on_screen
 from allaboard.cli.session import Session
 from allaboard.kube.remote import RemoteClient
 from allaboard.sdk.follow import log_lines
-from allaboard.sdk.jobs import Rank
+from allaboard.sdk.jobs import Rank, choose
 from allaboard.sdk.reading import read_job
 
 
@@ -71,13 +71,3 @@ async def _ranks(open_session: Session, name: str, which: str, options: dict[str
 async def _print(client: RemoteClient, rank: Rank, width: int, options: dict[str, str], *, follow: bool) -> None:
     async for line in log_lines(client, rank.pod, follow=follow, options=options):
         click.echo(f"{rank.word:<{width}} │ {line}")
-
-
-def choose(ranks: list[Rank], which: str) -> list[Rank]:
-    """`all`, `last`, or a list of ranks by number or word."""
-    if which == "all":
-        return ranks
-    if which == "last":
-        return ranks[-1:]
-    wanted = {f"r{word}" if word.isdigit() else word for word in which.split(",")}
-    return [rank for rank in ranks if rank.word in wanted]

@@ -7,13 +7,12 @@ import asyncio
 import click
 
 from allaboard.api.kinds import TRAIN_JOB
-from allaboard.api.meta import is_true
 from allaboard.cli import screen, session
 from allaboard.cli.following import verdict
 from allaboard.cli.session import Session
 from allaboard.kube.clock import SystemClock
 from allaboard.sdk.follow import Follower
-from allaboard.sdk.jobs import Job
+from allaboard.sdk.jobs import is_reached
 from allaboard.sdk.reading import read_job
 
 TIMED_OUT = 124
@@ -40,9 +39,3 @@ def command(ctx: click.Context, name: str, what: str, timeout: float | None) -> 
         return await verdict(open_session.client, follower.job, key)
 
     ctx.exit(session.run(ctx, work))
-
-
-def is_reached(job: Job, what: str) -> bool:
-    if what.startswith("condition="):
-        return is_true(job.document, what.partition("=")[2])
-    return job.phase.lower() == what.lower()

@@ -10,8 +10,8 @@ from allaboard.api.documents import Document, Key
 from allaboard.api.errors import Gone
 from allaboard.cluster.store import ChangeType, Happening, Item, Journal, Transaction, decode, encode
 
-RING = 4096  # changes remembered for each table; older watches are told to list again
-RECENT = 4096  # documents kept decoded
+RING = 1024  # changes remembered for each table; older watches are told to list again
+RECENT = 1024  # documents kept decoded
 
 
 class Ring:
@@ -189,6 +189,7 @@ class Store:
             del table.head[change.key]
         if change.before is not None:
             self._unlink(change.table, change.before)
+            change.before.document = None  # the past is seldom read; its bytes are kept
         if change.type == "DELETED":
             table.drop(change.key)
         else:

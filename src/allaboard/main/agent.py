@@ -97,6 +97,7 @@ async def _node(home: Home, facts: Document) -> None:
     client = RemoteClient(Transport(Target("localhost", 0, socket=str(home.socket)), token), agent="aboard-node")
     config = NodeConfig(
         state=home.node,
+        images=home.images,
         nodes=tuple(facts["nodes"]),
         gpus=facts["gpus"],
         host_paths=tuple(facts["host_paths"]),

@@ -16,6 +16,7 @@ from allaboard.node.profiles import Profile, read_profile
 MODULES = ("torch", "jax", "xgboost", "mpi4py", "numpy")
 MPI_USER = Person("mpiuser", 1000, 1000, "/home/mpiuser", "/bin/bash")
 # As the shipped MPI runtimes start it: by the user himself, on a port of his own, with the job's key as host key.
+# (A readiness probe that knocks and leaves is an error to sshd, and would be said in the job's log each time.)
 SSHD = """Port 2222
 HostKey /home/mpiuser/.ssh/id_rsa
 AuthorizedKeysFile /home/mpiuser/.ssh/authorized_keys
@@ -23,7 +24,7 @@ PidFile none
 StrictModes no
 UsePAM no
 PasswordAuthentication no
-LogLevel ERROR
+LogLevel FATAL
 SetEnv PATH={PATH}
 """
 SSH = """Host *

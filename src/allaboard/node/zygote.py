@@ -22,11 +22,12 @@ import socket
 import struct
 import sys
 import termios
+from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
 from allaboard.api.documents import Document
-from allaboard.node import inits, sandbox, syscalls
+from allaboard.node import families, inits, sandbox, syscalls
 
 HEADER = struct.Struct("=I")
 SPACES = ("user", "uts", "ipc", "net", "mnt")
@@ -68,6 +69,7 @@ class Zygote:
         self.network: sandbox.Network | None = None
         self.pods: dict[str, dict[str, int]] = {}
         self.children: dict[int, str] = {}
+        self.guests: set[int] = set()  # commands run beside a workload
         self.tree: list[tuple[str, str]] = []
         self.homes: sandbox.Homes | None = None
         self.selector = selectors.DefaultSelector()
@@ -108,6 +110,7 @@ class Zygote:
                 if pid == 0:
                     break
                 self.children.pop(pid, None)
+                self.guests.discard(pid)
 
     def _listen(self, connection: socket.socket) -> None:
         try:
@@ -167,10 +170,17 @@ class Zygote:
         place, held = request["dir"], self.pods.get(request["pod"], {})
         pid = syscalls.fork_into(syscalls.NEWPID | syscalls.NEWNS) if self.level != "D" else os.fork()
         if pid == 0:
-            self._forget()
-            inits.run(inits.Place(place, descriptors[0]), held, self.tree, self.level)
+            self._leave_to(lambda: inits.run(inits.Place(place, descriptors[0]), held, self.tree, self.level))
         self.children[pid] = place
         return {"pid": pid}, []
+
+    def _leave_to(self, work: Callable[[], NoReturn]) -> NoReturn:
+        """In a child: whatever happens, it must not come back into the zygote's loop."""
+        try:
+            self._forget()
+            work()
+        finally:
+            os._exit(1)
 
     def _forget(self) -> None:
         """In a child: no signal tricks, no connections of the zygote."""
@@ -184,8 +194,8 @@ class Zygote:
         """Run a command beside a container's workload; stdio and the place for its exit code come as descriptors."""
         pid = os.fork()
         if pid == 0:
-            self._forget()
-            _execute(request, descriptors, self.level)
+            self._leave_to(lambda: _execute(request, descriptors, self.level))
+        self.guests.add(pid)
         return {"pid": pid}, []
 
     def on_socket(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
@@ -207,7 +217,9 @@ class Zygote:
 
     def on_leave(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
         """The machine is going down: nothing of ours stays."""
-        for pid in list(self.children):
+        for pid in self.guests:  # those of a container end with it; without namespaces they must be ended
+            families.kill_descendants(pid)
+        for pid in (*self.children, *self.guests):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         for pod in list(self.pods):
@@ -249,7 +261,8 @@ def _execute(request: Document, descriptors: list[int], level: str) -> NoReturn:
     except OSError as problem:
         words = str(problem)
     finally:
-        os.write(result, json.dumps({"code": code, "message": words}).encode())
+        with contextlib.suppress(OSError):  # nobody may be waiting any more
+            os.write(result, json.dumps({"code": code, "message": words}).encode())
         os._exit(0)
 
 

@@ -63,6 +63,11 @@ class Home:
         return self.path / "node"
 
     @property
+    def images(self) -> Path:
+        """The user's own image profiles."""
+        return self.path / "images.json"
+
+    @property
     def state(self) -> Path:
         return self.path / "plane.json"
 

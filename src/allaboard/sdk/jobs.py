@@ -133,6 +133,22 @@ def ranks(pods: Iterable[Document]) -> list[Rank]:
     return sorted((_rank(pod) for pod in pods), key=lambda rank: rank.order)
 
 
+def choose(ranks: list[Rank], which: str) -> list[Rank]:
+    """`all`, `last`, or a list of ranks by number or word."""
+    if which == "all":
+        return ranks
+    if which == "last":
+        return ranks[-1:]
+    wanted = {f"r{word}" if word.isdigit() else word for word in which.split(",")}
+    return [rank for rank in ranks if rank.word in wanted]
+
+
+def is_reached(job: Job, what: str) -> bool:
+    if what.startswith("condition="):
+        return is_true(job.document, what.partition("=")[2])
+    return job.phase.lower() == what.lower()
+
+
 def _rank(pod: Document) -> Rank:
     job = labels_of(pod).get(labels.REPLICATED_JOB, "")
     index = int(labels_of(pod).get(labels.COMPLETION_INDEX, 0)) + _before(pod)
