@@ -5,12 +5,12 @@ import pathlib
 import sys
 import time
 
-steps, rank = int(sys.argv[1]), int(os.environ["JOB_COMPLETION_INDEX"])
-place = pathlib.Path("/checkpoints", f"{os.environ['JOB']}-{rank}")
+job, steps, rank = sys.argv[1], int(sys.argv[2]), int(os.environ["JOB_COMPLETION_INDEX"])
+place = pathlib.Path("/checkpoints", f"{job}-{rank}")
 first = int(place.read_text()) if place.exists() else 0
-gpus = os.environ.get("CUDA_VISIBLE_DEVICES") or os.environ.get("NVIDIA_VISIBLE_DEVICES")
-print(f"rank {rank}: {'goes on' if first else 'begins'} at step {first} with GPU {gpus}", flush=True)
+gpu = os.environ["NVIDIA_VISIBLE_DEVICES"]
+print(f"{job} {rank} {'goes on' if first else 'begins'} at step {first} with {gpu}", flush=True)
 for step in range(first, steps):
     time.sleep(0.1)
     place.write_text(str(step + 1))
-print(f"rank {rank}: done", flush=True)
+print(f"{job} {rank} is done", flush=True)

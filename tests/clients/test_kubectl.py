@@ -2,6 +2,7 @@
 
 import json
 import re
+import select
 import shutil
 import subprocess
 import urllib.request
@@ -72,7 +73,10 @@ def test_create_replace_patch_label_annotate_edit_and_delete(kubectl):
     assert kubectl("annotate", "cm", "made", "note=mine") == "configmap/made annotated\n"
     found = json.loads(kubectl("get", "cm", "-l", "who=me", "-o", "json"))["items"]
     assert [(item["metadata"]["name"], item["data"]) for item in found] == [("made", {"b": "2", "c": "3"})]
-    assert kubectl("replace", "-f", "-", text=config_map("made", z="9")) == "configmap/made replaced\n"
+    assert kubectl("replace", "-f", "-", text=config_map("made", z="before")) == "configmap/made replaced\n"
+    kubectl.environment["EDITOR"] = "sed -i s/before/after/"
+    assert kubectl("edit", "cm", "made") == "configmap/made edited\n"
+    assert kubectl("get", "cm", "made", "-o", "jsonpath={.data.z}") == "after"
     assert kubectl("delete", "cm", "made") == 'configmap "made" deleted\n'
     assert 'configmaps "made" not found' in kubectl("get", "cm", "made", code=1)
 
@@ -137,6 +141,15 @@ def test_exec_and_attach(kubectl, served):
         kubectl("exec", "-i", served, "--", "sh", "-c", "read line; echo got $line", text="a word\n") == "got a word\n"
     )
     assert "command terminated with exit code 3" in kubectl("exec", served, "--", "sh", "-c", "exit 3", code=3)
+    command = ["kubectl", "attach", served, "-q"]
+    with subprocess.Popen(command, env=kubectl.environment, stdout=subprocess.PIPE, text=True) as attached:
+        ask = "import urllib.request as r, sys; r.urlopen('http://127.0.0.1:8000/attached')"
+        line = ""
+        while "attached" not in line:  # the first requests may be made before we are attached
+            kubectl("exec", served, "--", "python3", "-c", ask)
+            line = attached.stdout.readline() if select.select([attached.stdout], [], [], 0.2)[0] else ""
+        assert line == "asked for /attached\n"
+        attached.terminate()
 
 
 def test_files_are_copied_in_and_out(kubectl, served, tmp_path):
@@ -180,13 +193,18 @@ def test_a_trainjob_from_apply_to_delete(kubectl):
     assert "sets" in kubectl("get", "jobsets")
 
 
-def test_nodes_are_cordoned_tainted_and_freed(kubectl):
+def test_nodes_are_cordoned_tainted_drained_and_freed(kubectl):
     assert "cordoned" in kubectl("cordon", "node-0")
     assert "SchedulingDisabled" in kubectl("get", "nodes")
     assert "uncordoned" in kubectl("uncordon", "node-0")
     assert "tainted" in kubectl("taint", "nodes", "node-0", "some=thing:NoSchedule")
     assert "untainted" in kubectl("taint", "nodes", "node-0", "some-")
     assert "Allocatable" in kubectl("describe", "node", "node-0")
+    kubectl("create", "-f", "-", text=pod("drained", SERVES, app="drained"))
+    kubectl("wait", "--for=condition=Ready", "pod/drained", "--timeout=20s")
+    assert "pod/drained evicted" in kubectl("drain", "node-0", "--force", "--pod-selector=app=drained")
+    assert "not found" in kubectl("get", "pod", "drained", code=1)
+    kubectl("uncordon", "node-0")
 
 
 def test_jobs_and_namespaces(kubectl):

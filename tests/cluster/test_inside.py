@@ -38,6 +38,33 @@ def test_together_is_all_or_none():
     run(story)
 
 
+def test_many_creates_have_one_commit_and_an_answer_each():
+    async def story(plane):
+        await plane.client.create(kinds.CONFIG_MAP, config_map("a"), manager="t")
+        wanted = [config_map(name) for name in ("b", "a", "Bad Name", "c", "c")]
+        answers = await plane.client.many([(kinds.CONFIG_MAP, document) for document in wanted], manager="t")
+        told = [answer["metadata"]["name"] if isinstance(answer, dict) else type(answer) for answer in answers]
+        assert told == ["b", AlreadyExists, Invalid, "c", AlreadyExists]
+        names = [document["metadata"]["name"] for document in await plane.client.list(kinds.CONFIG_MAP)]
+        assert names == ["a", "b", "c"], "a refusal takes nobody along"
+
+    run(story)
+
+
+def test_a_status_written_with_the_spec_that_was_read_changes_nothing_else():
+    async def story(plane):
+        made = await plane.client.create(kinds.POD, pod("p"), manager="t")
+        status = {**made["status"], "message": "here"}
+        options = {"manager": "t", "subresource": "status"}
+        told = await plane.client.update(kinds.POD, {**made, "status": status}, **options)
+        again = {**told, "spec": {**told["spec"], "nodeName": "elsewhere"}, "status": {**status, "message": "there"}}
+        last = await plane.client.update(kinds.POD, again, **options)
+        assert told["spec"] == last["spec"] == made["spec"]
+        assert [told["status"]["message"], last["status"]["message"]] == ["here", "there"]
+
+    run(story)
+
+
 def test_owned_finds_what_an_owner_controls_and_nothing_else():
     async def story(plane):
         owner = await plane.client.create(kinds.CONFIG_MAP, config_map("owner"), manager="t")

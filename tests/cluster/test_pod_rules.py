@@ -18,6 +18,26 @@ def one(**container):
     return document(POD, spec={"containers": [{"name": "c", "image": "x:1", **container}]})
 
 
+def test_pods_of_one_template_are_judged_once_but_each_by_its_own_name():
+    def with_token(suffix, mounted):
+        volume = {"name": f"kube-api-access-{suffix}", "emptyDir": {}}
+        mount = {"name": f"kube-api-access-{mounted}", "mountPath": "/token"}
+        return document(
+            POD,
+            spec={
+                "hostname": f"h-{suffix}",
+                "volumes": [volume],
+                "containers": [{"name": "c", "image": "x:1", "volumeMounts": [mount]}],
+            },
+        )
+
+    assert complaints(POD, with_token("aaaaa", "aaaaa")) == []
+    assert complaints(POD, with_token("bbbbb", "bbbbb")) == [], "another name of the same form"
+    assert any("kube-api-access-ccccc" in words for words in complaints(POD, with_token("aaaaa", "ccccc")))
+    assert any("spec.hostname" in words for words in complaints(POD, a_pod(hostname="Not A Name")))
+    assert complaints(POD, a_pod(hostname="a-name")) == []
+
+
 def test_a_pod_shows_every_default_a_reader_may_rely_on():
     found = stored(POD, a_pod())
     assert found["spec"] == {

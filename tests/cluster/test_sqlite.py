@@ -59,6 +59,19 @@ def test_many_writers_share_a_commit_and_all_are_answered(tmp_path):
     asyncio.run(story())
 
 
+def test_what_was_submitted_in_the_last_turn_is_on_disk_after_closing(tmp_path):
+    async def story():
+        store = Store(Sqlite(tmp_path / "plane.db"))
+        for number in range(150):  # more than one statement takes
+            store.commit(store.put("configmaps", document(f"n{number}"), None))
+        store.journal.close()
+
+    asyncio.run(story())
+    store = Store(Sqlite(tmp_path / "plane.db"))
+    assert store.table("configmaps").count() == 150
+    store.journal.close()
+
+
 def test_events_live_in_memory_only(tmp_path):
     async def write():
         store = Store(Sqlite(tmp_path / "plane.db"))

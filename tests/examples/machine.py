@@ -35,7 +35,11 @@ def modules() -> frozenset[str]:
     wanted = [what.partition(":")[2] for what, _ in NEEDS.values() if what.startswith("module:")]
     code = "import importlib.util as u, sys; print(*(m for m in sys.argv[1:] if u.find_spec(m)))"
     found: set[str] = set()
-    for python in (Path(sys.executable), *(home / "bin" / "python" for home in environments()), Path("/usr/bin/python3")):
+    for python in (
+        Path(sys.executable),
+        *(home / "bin" / "python" for home in environments()),
+        Path("/usr/bin/python3"),
+    ):
         if python.exists():
             words = [str(python), "-I", "-c", code, *wanted]
             found |= set(subprocess.run(words, capture_output=True, text=True, check=False).stdout.split())

@@ -12,6 +12,7 @@ from allaboard.merge.refusals import Unmergeable
 from allaboard.schema import structure
 from tests.merge.things import PROPERTIES, THING, VERSION, actor, applied, born, owned, stated, updated
 
+EVENT, POD = (structure.compile({"$ref": f"core.v1.{kind}"}) for kind in ("Event", "Pod"))
 A, H = {"host": "a", "port": 80}, {"host": "h", "port": 80}
 
 # what is applied by whom, one after the other; the spec and the owners that are left
@@ -130,6 +131,31 @@ def test_creating_owns_everything_that_was_sent():
     assert owned(live) == {
         "u/Update": {".": {}, "f:struct": {".": {}, "f:x": {}}, "f:tags": {".": {}, 'v:"a"': {}}},
     }
+
+
+SCALARS = st.sampled_from(["", "a", None, 0, 1, True])
+FLAT = st.dictionaries(st.sampled_from(["name", "namespace", "kind", "component", "x"]), SCALARS, max_size=4)
+PARTS = st.sampled_from(
+    ["apiVersion", "kind", "involvedObject", "source", "reason", "eventTime", "count", "related", "series"]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.tuples(FLAT, st.dictionaries(PARTS, SCALARS | FLAT, max_size=8)), min_size=1, max_size=4))
+def test_documents_of_one_shape_are_owned_as_each_would_be_alone(documents):
+    for metadata, parts in documents:
+        document = {"metadata": metadata, **parts}
+        remembered = track(None, document, EVENT, Actor("m", "v1", "t"))
+        alone = structure.compile(EVENT.schema)
+        assert remembered == track(None, document, alone, Actor("m", "v1", "t"))
+
+
+def test_pods_of_one_template_share_their_sets_and_others_do_not():
+    spec = {"containers": [{"name": "a", "image": "x"}], "hostname": "h-0"}
+    pods = [{"spec": spec}, {"spec": {**spec, "hostname": "h-1"}}, {"spec": {"containers": [{"name": "b"}]}}]
+    alike, too, other = (track(None, pod, POD, Actor("m", "v1", "t"))["metadata"]["managedFields"] for pod in pods)
+    assert alike == too
+    assert other[0]["fieldsV1"] == {"f:spec": {"f:containers": {'k:{"name":"b"}': {".": {}, "f:name": {}}}}}
 
 
 def test_an_untracked_object_stays_so_until_somebody_applies():

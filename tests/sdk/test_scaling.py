@@ -6,7 +6,7 @@ import pytest
 
 from allaboard.api import labels
 from allaboard.sdk.jobs import Job
-from allaboard.sdk.scaling import CannotScale, anew, resized, scale
+from allaboard.sdk.scaling import CannotScale, anew, resized, retry, scale
 from tests.sdk.test_jobs import train_job
 
 
@@ -39,3 +39,8 @@ def test_only_the_trainer_of_a_job_set_is_resized():
 def test_a_job_that_is_over_has_no_size_to_change(ending):
     with pytest.raises(CannotScale, match=f'"j" is {ending.lower()}'):
         asyncio.run(scale(None, Job(train_job(ending)), 2))
+
+
+def test_only_a_job_that_is_over_is_tried_again():
+    with pytest.raises(CannotScale, match='"j" is suspended; only one that is over'):
+        asyncio.run(retry(None, Job(train_job(suspend=True))))

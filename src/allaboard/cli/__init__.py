@@ -40,6 +40,8 @@ COMMANDS = {
     "suspend": "take a job off its nodes, to be resumed later",
     "resume": "let a suspended job go on",
     "scale": "give a job that waits, is suspended or is elastic another size",
+    "move": "put a job into another queue",
+    "retry": "start a job that is over again",
     "exec": "run a command inside a rank of a job",
     "attach": "listen to the process of a rank from now on",
     "cp": "copy files into a rank of a job, or out of one",

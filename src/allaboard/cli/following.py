@@ -9,15 +9,17 @@ from types import TracebackType
 import click
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.text import Text
 
 from allaboard.api.documents import Key
+from allaboard.api.kinds import JOB_SET
 from allaboard.cli import screen
 from allaboard.kube.clock import SystemClock
 from allaboard.kube.remote import RemoteClient
 from allaboard.sdk.explaining import rank_words
 from allaboard.sdk.follow import Follower, Happening, Line, Moved, Progressed, Waits, last_lines
 from allaboard.sdk.jobs import Failure, Job
-from allaboard.sdk.reading import read_job
+from allaboard.sdk.reading import read_job, remembered_failures
 
 PHASES = {"Pending": "queued", "Starting": "scheduled", "Running": "running"}
 COLOURS = ("cyan", "magenta", "yellow", "blue", "green")
@@ -34,6 +36,7 @@ class Screen:
         self.task: TaskID | None = None
         self.live = self.console.is_terminal
         self.since: datetime | None = None
+        self.phases: list[str] = []  # passed, and not said yet
         self.width = 2
 
     def __enter__(self) -> Screen:
@@ -44,40 +47,57 @@ class Screen:
     def __exit__(
         self, _type: type[BaseException] | None, _error: BaseException | None, _at: TracebackType | None
     ) -> None:
+        self._flush()
         if self.live:
             self.bar.stop()
 
     def show(self, happening: Happening) -> None:
         match happening:
             case Line(rank, text):
+                self._flush()
                 self._line(rank, text)
             case Moved():
                 self._moved(happening)
-            case Progressed(percent, metrics):
-                self._progress(percent, metrics)
+            case Progressed():
+                self._progress(happening)
             case Waits(reason):
+                self._flush()
                 self._say(f"  waits: {reason}")
 
     def _line(self, rank: str, text: str) -> None:
         self.width = max(self.width, len(rank))
         if sys.stdout.isatty():
             colour = COLOURS[sum(map(ord, rank)) % len(COLOURS)]
-            self.console.print(f"[{colour}]{rank:<{self.width}} │[/] ", end="")
-            self.console.print(text, markup=False)
+            # In one piece: the bar is drawn anew after every print, also in the middle of a line.
+            self.console.print(Text.assemble((f"{rank:<{self.width}} │ ", colour), Text.from_ansi(text)))
         else:
             click.echo(f"{rank:<{self.width}} │ {text}")
 
     def _moved(self, moved: Moved) -> None:
+        """Phases gather on one line, each with how long it took, until the job runs or something else is to be said."""
         word = PHASES.get(moved.phase)
         if word is None:
             return
-        took = "" if self.since is None else f" after {screen.duration((moved.moment - self.since).total_seconds())}"
+        if self.since is not None:
+            self.phases[-1:] = [f"{last} {self._took(moved)}" for last in self.phases[-1:]]
+        where = f" on {', '.join(moved.job.nodes)}" if moved.phase == "Running" else ""
+        self.phases.append(f"{word}{where}")
         self.since = moved.moment
-        where = f" on {', '.join(moved.job.nodes)}" if moved.phase == "Starting" else ""
-        self._say(f"  ▸ {word}{took}{where}")
+        if moved.phase == "Running":
+            self._flush()
 
-    def _progress(self, percent: int | None, metrics: dict[str, str]) -> None:
-        words = "  ".join(f"{name} {value}" for name, value in metrics.items())
+    def _took(self, moved: Moved) -> str:
+        return screen.duration((moved.moment - (self.since or moved.moment)).total_seconds())
+
+    def _flush(self) -> None:
+        if self.phases:
+            phases, self.phases = self.phases, []
+            self._say(f"  {' ▸ '.join(phases)}")
+
+    def _progress(self, progress: Progressed) -> None:
+        eta = [] if progress.remaining is None else [f"eta {screen.duration(progress.remaining)}"]
+        words = "  ".join([*eta, *(f"{name} {value}" for name, value in progress.metrics.items())])
+        percent = progress.percent
         if not self.live:
             if percent is not None:
                 self._say(f"  progress {percent} %  {words}".rstrip())
@@ -122,8 +142,17 @@ async def verdict(client: RemoteClient, job: Job | None, key: Key) -> int:
     screen.say(f"  first failure   {rank_words(failure.rank)}  ({place})  exit {failure.code}")
     for line in await _last_words(client, key, failure):
         screen.say(f"    {line}")
+    await _consequences(client, key, failure)
     screen.say(f"  full logs       aboard logs {key.name} --rank all")
     return 1
+
+
+async def _consequences(client: RemoteClient, key: Key, failure: Failure) -> None:
+    """Those whom the first failure pulled down: said, so that nobody looks for the cause there."""
+    kept = await client.get(JOB_SET, key)
+    others = {entry["pod"] for entry in remembered_failures(kept or {})} - {failure.pod}
+    if others:
+        screen.say(f"  followed by     {len(others)} more (consequence, not cause)")
 
 
 async def _last_words(client: RemoteClient, key: Key, failure: Failure) -> list[str]:

@@ -13,8 +13,9 @@ from allaboard.sdk.home import Home
 
 @click.command("up", help="Start the embedded plane on this machine; it stays until `aboard down`.")
 @click.option("--port", type=int, default=7443, show_default=True, help="Where it listens on loopback; 0 picks one.")
+@click.option("--feature-gates", default="", help="Name=true,Name=false …")
 @plane_options
-def command(port: int, nodes: int, fake_gpus: int, host_path: tuple[str, ...], durability: str) -> None:
+def command(**options: object) -> None:
     home = Home.default()
     running = home.running()
     if running is not None:
@@ -22,8 +23,7 @@ def command(port: int, nodes: int, fake_gpus: int, host_path: tuple[str, ...], d
         _how_to_reach(home)
         return
     began = time.monotonic()
-    options = [f"--port={port}", f"--nodes={nodes}", f"--fake-gpus={fake_gpus}", f"--durability={durability}"]
-    running = planes.start(home, [*options, *(f"--host-path={path}" for path in host_path)])
+    running = planes.start(home, [word for name, value in options.items() for word in words_of(name, value)])
     screen.good(f"plane started on {running.server} in {screen.duration(time.monotonic() - began)}")
     _how_to_reach(home)
 
@@ -31,3 +31,9 @@ def command(port: int, nodes: int, fake_gpus: int, host_path: tuple[str, ...], d
 def _how_to_reach(home: Home) -> None:
     screen.say(f"  kubectl --kubeconfig {home.kubeconfig} get trainjobs")
     screen.say("  aboard run hello · aboard ps · aboard down")
+
+
+def words_of(name: str, value: object) -> list[str]:
+    """An option as `aboard serve` takes it; one that may repeat becomes several."""
+    values = value if isinstance(value, tuple) else (value,)
+    return [f"--{name.replace('_', '-')}={each}" for each in values if each != ""]

@@ -109,14 +109,15 @@ class Rbac:
     def _rules(self, user: User, namespace: str) -> Iterator[Document]:
         for binding in self.view.list(kinds.CLUSTER_ROLE_BINDING):
             if _binds(binding, user, ""):
-                yield from self._role(binding["roleRef"], "")
+                yield from self.role_rules(binding["roleRef"], "")
         if not namespace:
             return
         for binding in self.view.list(kinds.ROLE_BINDING, namespace):
             if _binds(binding, user, namespace):
-                yield from self._role(binding["roleRef"], namespace)
+                yield from self.role_rules(binding["roleRef"], namespace)
 
-    def _role(self, reference: Document, namespace: str) -> Iterable[Document]:
+    def role_rules(self, reference: Document, namespace: str) -> Iterable[Document]:
+        """What the role a binding names allows."""
         if reference.get("kind") == "Role":
             role = self.view.get(kinds.ROLE, Key(namespace, reference["name"]))
         else:

@@ -10,8 +10,8 @@ from allaboard.api.documents import Document, Key
 from allaboard.api.errors import Gone
 from allaboard.cluster.store import ChangeType, Happening, Item, Journal, Transaction, decode, encode
 
-RING = 1024  # changes remembered for each table; older watches are told to list again
-RECENT = 1024  # documents kept decoded
+RING = 2048  # changes remembered for each table; older watches are told to list again
+RECENT = 4096  # documents kept decoded
 
 
 class Ring:

@@ -33,6 +33,7 @@ from allaboard.cluster.asgi import (
 from allaboard.cluster.ask import Place
 from allaboard.cluster.call import APPLY, Call, warning_headers
 from allaboard.cluster.dispatch import Dispatcher
+from allaboard.cluster.impersonation import acting
 from allaboard.cluster.nodes import Nodes, Socket, Way, way_to_process
 from allaboard.cluster.pages import Pages
 from allaboard.cluster.plane import Cluster
@@ -98,7 +99,7 @@ class App:
             headers["authorization"] = f"Bearer {_decoded(token)}"
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         parts = routes.parse(scope["path"])
-        user = self._user(headers)
+        user = acting(self._user(headers), scope["headers"], self._authorize)
         if parts is None or parts.subresource not in ("exec", "attach", "portforward"):
             raise refusals.no_resource()
         self._authorize(user, Attributes("get", "", parts.plural, parts.subresource, parts.namespace, parts.name))
@@ -131,7 +132,7 @@ class App:
     ) -> Answer | Stream | Flow:
         method, path, text = scope["method"], scope["path"], scope["query_string"]
         query = parse_qs(text.decode("latin-1"), keep_blank_values=True) if text else {}
-        user = self._user(headers)
+        user = acting(self._user(headers), scope["headers"], self._authorize)
         parts = routes.parse(path)
         if parts is None:
             return self._page(method, path, headers, user)

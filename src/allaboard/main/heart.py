@@ -13,6 +13,7 @@ from allaboard.api.errors import AlreadyExists
 from allaboard.api.kinds import Kind, kind_of
 from allaboard.api.meta import key_of
 from allaboard.cluster.admitters import ADMISSION as BUILT_IN_ADMISSION
+from allaboard.cluster.admitters.escalation import NoEscalation
 from allaboard.cluster.inside import Inside
 from allaboard.cluster.keeper import Keeper, keeping
 from allaboard.cluster.memory import Store
@@ -43,7 +44,8 @@ class Heart:
         self.clock: Clock = clock
         self.authority = authority
         self.framework = framework_with(settings.plugins)
-        hooks = [*BUILT_IN_ADMISSION, *(hook for name in settings.admission for hook in ADMISSION[name](self))]
+        guards = [NoEscalation()] if settings.auth == "rbac" else []
+        hooks = [*guards, *BUILT_IN_ADMISSION, *(hook for name in settings.admission for hook in ADMISSION[name](self))]
         self.cluster = Cluster(Store(journal), hooks)
         self.client = Inside(self.cluster)
         self.informers = Informers(self.client, clock)

@@ -226,12 +226,48 @@ def track(old: Document | None, new: Document, structure: Structure, actor: Acto
     try:
         owners = _believed(known, sent, actor)
         bare = _without_entries(new)
-        if owners or old is None:
+        if old is None and not owners:
+            owners = _first(bare, structure, actor)
+        elif owners or old is None:
             before = _without_entries(old) if old is not None else blank(structure)
             owners = capped(_tracked(before, bare, node, actor, owners))
     except RecursionError:
         raise BadRequest(TOO_DEEP) from None
     return _with_entries(new, bare, owners)
+
+
+_SHAPES: dict[tuple[Structure, tuple[object, ...], bool], Owners] = {}
+_MOST_SHAPES = 1024
+
+
+def _first(new: Document, structure: Structure, actor: Actor) -> Owners:
+    """The owner of a new document. Flat documents of one shape (events) are owned alike, whatever they say."""
+    before = blank(structure)
+    shape = None if actor.subresource else _shape(new, before)
+    if shape is None:
+        return _tracked(before, new, structure.root, actor, {})
+    known = _SHAPES.get((structure, shape, bool(actor.reset)))
+    if known is None:
+        if len(_SHAPES) >= _MOST_SHAPES:
+            _SHAPES.clear()
+        known = _tracked(before, new, structure.root, actor, {})
+        _SHAPES[structure, shape, bool(actor.reset)] = known
+    return {mine.identity: mine for owner in known.values() if (mine := actor.owner(UPDATE, owner.fields, actor.now))}
+
+
+def _shape(document: Document, before: Document) -> tuple[object, ...] | None:
+    """Which fields a document has that is no deeper than two maps; None for others."""
+    found: list[object] = []
+    for name, value in document.items():
+        if type(value) is dict:
+            if before.get(name) or any(type(item) in (dict, list) for item in value.values()):
+                return None
+            found.append((name, *value))
+        elif type(value) is list or type(before.get(name)) in (dict, list):
+            return None
+        else:
+            found.append((name, None) if name in before and is_same(value, before[name]) else name)
+    return tuple(found)
 
 
 def _believed(known: Any, sent: Any, actor: Actor) -> Owners:

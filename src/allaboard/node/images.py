@@ -13,7 +13,7 @@ from allaboard.api.errors import AboardError
 from allaboard.node.hosts import Person
 from allaboard.node.profiles import Profile, read_profile
 
-MODULES = ("torch", "jax", "xgboost", "mpi4py", "numpy")
+MODULES = ("torch", "torchtune", "deepspeed", "jax", "xgboost", "mpi4py", "numpy")
 MPI_USER = Person("mpiuser", 1000, 1000, "/home/mpiuser", "/bin/bash")
 # As the shipped MPI runtimes start it: by the user himself, on a port of his own, with the job's key as host key.
 # (A readiness probe that knocks and leaves is an error to sshd, and would be said in the job's log each time.)
@@ -55,15 +55,17 @@ MPI_FILES = {"/home/mpiuser/.sshd_config": SSHD, "/etc/ssh/ssh_config": SSH}
 MPI_ENV = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 # torch 1.x on Python 3.11 and newer cannot read torchrun's own defaults for these two; "nobody" said for process 9 can.
 OLD_TORCH_ENV = {"PET_REDIRECTS": "9:1", "PET_TEE": "9:1"}
-# Profile, the images it stands for, and the module its interpreter must have ("" for none).
+# Profile, the images it stands for, and the modules one of which its interpreter must have, the best first.
 SHIPPED = (
-    ("torch", ("pytorch/pytorch*", "*/torchtune-trainer*", "*/trainer-torch*", "*torch*"), "torch"),
-    ("jax", ("*/jax*", "jax*"), "jax"),
-    ("xgboost", ("*xgboost*",), "xgboost"),
-    ("python", ("python*", "allaboard/*", "*/python*", "ubuntu*", "debian*", "busybox*", "alpine*", "bash*"), ""),
+    ("torchtune", ("*/torchtune-trainer*", "*torchtune*"), ("torchtune", "torch")),
+    ("torch", ("pytorch/pytorch*", "*/trainer-torch*", "*torch*"), ("torch",)),
+    ("jax", ("*/jax*", "jax*"), ("jax",)),
+    ("xgboost", ("*xgboost*",), ("xgboost",)),
+    ("python", ("python*", "allaboard/*", "*/python*", "ubuntu*", "debian*", "busybox*", "alpine*", "bash*"), ()),
 )
 MPI = (
-    ("openmpi", ("mpioperator/openmpi*", "*/deepspeed-runtime*", "*/mlx-runtime*", "*openmpi*")),
+    ("deepspeed", ("*/deepspeed-runtime*", "*deepspeed*")),
+    ("openmpi", ("mpioperator/openmpi*", "*/mlx-runtime*", "*openmpi*")),
     ("mpich", ("*mpich*",)),
     ("intelmpi", ("mpioperator/intel*", "*intelmpi*")),
 )
@@ -97,9 +99,10 @@ def shipped() -> tuple[Profile, ...]:
     """The profiles that come with us, each with the first interpreter that has what it needs."""
     here = {python: modules_of(python) for python in candidates()}
     profiles = [_mpi(name, images, here) for name, images in MPI]
-    for name, images, module in SHIPPED:
-        python = next((path for path, have in here.items() if not module or module in have), sys.executable)
-        env = OLD_TORCH_ENV if name == "torch" and "old-torch" in here[python] else {}
+    for name, images, modules in SHIPPED:
+        fitting = (path for module in modules for path, have in here.items() if module in have)
+        python = next(fitting, sys.executable)
+        env = OLD_TORCH_ENV if "torch" in modules and "old-torch" in here[python] else {}
         profiles.append(Profile(name, images, python, env=env))
     return tuple(profiles)
 
@@ -107,7 +110,7 @@ def shipped() -> tuple[Profile, ...]:
 def _mpi(name: str, images: tuple[str, ...], here: dict[str, frozenset[str]]) -> Profile:
     """MPI comes from the environment that has it (PyPI wheels), else from the distribution."""
     homes = {python: _family(Path(python).parent) for python in here}
-    wheels = [python for python, family in homes.items() if family == name]
+    wheels = [python for python, family in homes.items() if family == name or name in here[python]]
     plain = [python for python, family in homes.items() if not family and "mpi4py" in here[python]]
     python = next(iter([*wheels, *plain]), sys.executable)
     intel = name == "intelmpi"

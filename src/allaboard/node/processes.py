@@ -80,6 +80,7 @@ class Processes:
         self._socket: socket.socket | None = None
         self._waiting: deque[asyncio.Future[tuple[Document, list[int]]]] = deque()
         self._opening = asyncio.Lock()
+        self._closed = False
         self.children: dict[str, int] = {}
         self.users = 1
 
@@ -88,6 +89,8 @@ class Processes:
         async with self._opening:
             if self._socket is not None:
                 return
+            if self._closed:
+                raise ConnectionError("the node is leaving")
             if not self._reach():
                 await asyncio.to_thread(self._spawn)
                 if not self._reach():
@@ -257,7 +260,9 @@ class Processes:
 
     async def close(self, *, kill: bool) -> None:
         """Leave the zygote alone (it outlives us), or take it and everything of it down."""
-        if kill and self._socket is not None:
+        async with self._opening:  # one that is just being started would stay behind
+            self._closed, reached = True, self._socket is not None
+        if kill and reached:
             with contextlib.suppress(OSError):
                 await self.ask({"do": "leave"})
             await asyncio.to_thread(self._bury)

@@ -103,12 +103,16 @@ def status_of(life: Life) -> Document:
     if life.doom and phase == "Failed":
         status |= {"reason": life.doom.reason, "message": life.doom.message}
     status |= {"startTime": old.get("startTime") or stamp(life.now)} | _addresses(life, old)
-    inits = [_container_status(life, member) for member in life.members if member.role is not Role.MAIN]
-    if inits:
-        status["initContainerStatuses"] = inits
-    status["containerStatuses"] = [_container_status(life, member) for member in life.mains]
+    if life.doom is None or any(life.facts.runs.values()):  # upstream: a pod that was turned away tells of no container
+        status |= _container_statuses(life)
     generation = dig(life.pod, "metadata", "generation")
     return status | ({"observedGeneration": generation} if generation else {})
+
+
+def _container_statuses(life: Life) -> Document:
+    inits = [_container_status(life, member) for member in life.members if member.role is not Role.MAIN]
+    mains = [_container_status(life, member) for member in life.mains]
+    return {"containerStatuses": mains} | ({"initContainerStatuses": inits} if inits else {})
 
 
 def _addresses(life: Life, old: Document) -> Document:

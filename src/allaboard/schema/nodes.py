@@ -24,8 +24,8 @@ class Node:
 
     __slots__ = (
         "_fields", "_items", "_key_defaults", "_ruled", "_values", "atomic", "builtin", "closed", "embedded", "keys",
-        "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "schema",
-        "shape", "type", "walk", "wholes",
+        "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "ruled",
+        "schema", "shape", "type", "walk", "wholes",
     )  # fmt: skip
 
     def __init__(self, schema: Document, *, name: str = "", built_in: bool = False) -> None:
@@ -56,6 +56,7 @@ class Node:
         self.programs: Any = None
         self.merging: Any = None
         self.wholes: Any = None
+        self.ruled: dict[str, Node] | None = None
         self.closed: bool | None = None
 
     def _shape(self) -> str:

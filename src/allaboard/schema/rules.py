@@ -63,10 +63,11 @@ class _Judge:
         if node.rules:
             self.judge(node, value, old, path)
         if node.shape == MAP and isinstance(value, dict):
+            ruled, others = _ruled(node), node.values if node.values is not None and node.values.is_ruled else None
             for name, item in value.items():
-                child = node.child(name)
-                if child is not None and child.is_ruled:
-                    step = name if name in node.fields else MapKey(name)
+                child = ruled.get(name) or (others if name not in node.fields else None)
+                if child is not None:
+                    step = name if name in ruled else MapKey(name)
                     self.visit(child, item, old.get(name) if isinstance(old, dict) else None, (path, step))
         elif node.shape == LIST and isinstance(value, list) and node.items.is_ruled:
             for index, item in enumerate(value):
@@ -99,6 +100,13 @@ class _Judge:
             if holds is not True:
                 self.causes.append(_cause(rule, value, path, _message(rule, scope)))
         self.budget -= scope.cost + 1
+
+
+def _ruled(node: Node) -> dict[str, Node]:
+    """The declared fields of a struct under which rules stand; most have none."""
+    if node.ruled is None:
+        node.ruled = {name: child for name, child in node.fields.items() if child.is_ruled}
+    return node.ruled
 
 
 def _is_same(node: Node, value: Any, old: Any) -> bool:

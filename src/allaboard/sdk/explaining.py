@@ -145,6 +145,8 @@ def _options(job: Job, why: Document) -> tuple[str, ...]:
     found = []
     if code in SMALLER and 0 < fitting < wanted(job):
         found.append(f"aboard scale {job.name} --nodes {fitting}")
+    if code.startswith("Queue"):
+        found.append(f"aboard move {job.name} --queue default-queue")
     if code.startswith(("Queue", "FairShare", "Over", "Parent", "NonPreemptible")):
         found.append("aboard queue")
     if code in ("InsufficientResource", "Fragmented", "NeverFits", "NodesUnready", "Tainted", "NodeSelectorMismatch"):
@@ -193,7 +195,7 @@ def _failed(job: Job, facts: Document) -> Explanation:
     place = f"{failure.pod} on {failure.node}" if failure.node else failure.pod
     message = f"{rank_words(failure.rank)} ended first with exit code {failure.code} ({place})"
     also = {str(entry.get("pod")) for entry in job.failures} - {failure.pod}
-    could = (f"aboard logs {job.name} --rank {failure.rank.removeprefix('r')}",)
+    could = (f"aboard logs {job.name} --rank {failure.rank.removeprefix('r')}", f"aboard retry {job.name}")
     return Explanation(
         **facts, verdict="Failed", message=message, code=failure.reason, failure=failure, others_failed=len(also),
         could=could,

@@ -46,6 +46,7 @@ class Progressed:
 
     percent: int | None
     metrics: dict[str, str]
+    remaining: int | None = None  # seconds, where the job knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class Follower:
     def _note_progress(self, job: Job) -> None:
         status = dig(job.document, "status", "trainerStatus", default={})
         metrics = {str(m["name"]): str(m["value"]) for m in status.get("metrics") or []}
-        progress = Progressed(job.progress, metrics)
+        progress = Progressed(job.progress, metrics, status.get("estimatedRemainingSeconds"))
         if (job.progress is not None or metrics) and progress != self._progress:
             self._progress = progress
             self._happened.put_nowait(progress)

@@ -29,7 +29,7 @@ class CannotScale(AboardError):
 
 async def scale(client: RemoteClient, job: Job, nodes: int) -> str:
     """Give a job another size; what was done, as one sentence."""
-    before = int(dig(job.document, "spec", "trainer", "numNodes", default=1))
+    before = size_of(job.document)
     if job.is_finished or job.phase == "Deleting":
         raise CannotScale(
             f'trainjob "{job.name}" is {job.phase.lower()}; only a job that is not over has a size to change'
@@ -37,10 +37,27 @@ async def scale(client: RemoteClient, job: Job, nodes: int) -> str:
     if job.phase in ("Running", "Starting"):
         return await _resize(client, job, nodes)
     if before == nodes:
-        return f"{job.name} has {nodes} nodes already"
+        return f"{job.name} has {_nodes(nodes)} already"
     await _make_anew(client, anew(job.document, nodes), uid_of(job.document))
     then = "; `aboard resume` lets it go on" if job.phase == "Suspended" else ""
-    return f"{job.name} was made anew with {nodes} node{'s' if nodes > 1 else ''} (it had {before}){then}"
+    return f"{job.name} was made anew with {_nodes(nodes)} (it had {before}){then}"
+
+
+async def retry(client: RemoteClient, job: Job) -> str:
+    """A job that is over starts again under its name, with an account of its own."""
+    if not job.is_finished:
+        raise CannotScale(f'trainjob "{job.name}" is {job.phase.lower()}; only one that is over can be tried again')
+    document = {**job.document, "spec": {**job.document["spec"], "suspend": False}}
+    await _make_anew(client, anew(document, size_of(document)), uid_of(job.document))
+    return f"{job.name} starts again; `aboard logs {job.name} -f` follows it"
+
+
+def _nodes(count: int) -> str:
+    return f"{count} node{'s' if count != 1 else ''}"
+
+
+def size_of(job: Document) -> int:
+    return int(dig(job, "spec", "trainer", "numNodes", default=1))
 
 
 def anew(job: Document, nodes: int) -> Document:
@@ -72,9 +89,9 @@ async def _resize(client: RemoteClient, job: Job, nodes: int) -> str:
     try:
         await client.update(JOB_SET, resized(job_set, nodes), manager=MANAGER)
     except Invalid as error:
-        gate = "elastic jobs need the gate ElasticJobSet (`aboard serve --feature-gates ElasticJobSet=true`)"
+        gate = "elastic jobs need the gate ElasticJobSet (`aboard up --feature-gates ElasticJobSet=true`)"
         raise CannotScale(f'trainjob "{job.name}" runs, and its size is fixed while it does; {way}; {gate}') from error
-    return f"{job.name} goes on with {nodes} nodes"
+    return f"{job.name} goes on with {_nodes(nodes)}"
 
 
 def resized(job_set: Document, nodes: int) -> Document:

@@ -36,10 +36,12 @@ class ServiceAddresses:
             spec["clusterIPs"] = [spec["clusterIP"]]
         if spec.get("type") == "ExternalName":
             return {**service, "spec": spec}
+        headless = is_headless({"spec": spec})
+        spec = {**(EITHER if headless and not spec.get("selector") else FAMILY), **spec}
+        if headless and spec.get("type") not in WITH_PORTS:
+            return {**service, "spec": spec}  # it takes nothing that others could have
         others = [s for s in view.list(kinds.SERVICE) if not _same(s, request)]
-        family = EITHER if is_headless({"spec": spec}) and not spec.get("selector") else FAMILY
-        spec = {**family, **spec}
-        if not is_headless({"spec": spec}):
+        if not headless:
             self._address(request, spec, others)
         if spec.get("type") in WITH_PORTS:
             _ports(request, spec, others)
