@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -22,7 +23,7 @@ def main() -> None:
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode:
         sys.exit(done.stdout)
-    console = Console(record=True, width=92, file=open(os.devnull, "w"))
+    console = Console(record=True, width=92, file=io.StringIO())
     console.print(Text("$ make run", style="bold"))
     for line in done.stdout.splitlines():
         console.print(coloured(line))

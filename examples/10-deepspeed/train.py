@@ -2,6 +2,8 @@
 
 import os
 
+os.environ["TORCH_EXTENSIONS_DIR"] = "/extensions"  # what DeepSpeed compiles at its first use stays in a volume
+
 import deepspeed
 import torch
 import torch.distributed as dist

@@ -1,13 +1,15 @@
 """Talking to a rank: exit codes, ports, and archives that stay where they belong."""
 
+import asyncio
 import io
+import os
 import tarfile
 from pathlib import Path
 
 import click
 import pytest
 
-from allaboard.cli.channels import NotRun, exit_code_of
+from allaboard.cli.channels import NotRun, exit_code_of, pieces
 from allaboard.cli.cp import Side, pack, side, unpack
 from allaboard.cli.manifests import BadFile
 from allaboard.cli.port_forward import ports_of
@@ -19,6 +21,25 @@ def test_an_exit_code_is_read_from_the_status():
     assert exit_code_of({"status": "Failure", "details": causes}) == 7
     with pytest.raises(NotRun, match="no such container"):
         exit_code_of({"status": "Failure", "message": "no such container"})
+
+
+def test_a_descriptor_is_read_as_it_fills_without_blocking():
+    async def story():
+        inside, outside = os.pipe()
+        heard = pieces(inside)
+        os.write(outside, b"one")
+        assert await anext(heard) == b"one"
+        asking = asyncio.ensure_future(anext(heard))
+        for _ in range(5):
+            await asyncio.sleep(0)  # the loop goes on while nothing comes
+        assert not asking.done()
+        os.write(outside, b"two")
+        assert await asking == b"two"
+        os.close(outside)
+        assert [piece async for piece in heard] == []
+        os.close(inside)
+
+    asyncio.run(story())
 
 
 PORTS = {"both": ("8080:80", (8080, 80)), "the same": ("80", (80, 80)), "any here": (":80", (0, 80))}

@@ -175,6 +175,8 @@ def test_logs_are_followed_to_their_end(core):
     until_running(core, "counts", ("Succeeded",))
     assert core.read_namespaced_pod_log("counts", SPACE, tail_lines=1) == "line 4\n"
     assert refused(400, core.read_namespaced_pod_log, "counts", SPACE, container="other")["reason"] == "BadRequest"
+    with pytest.raises(ApiException, match="is not running"):
+        stream.stream(core.connect_get_namespaced_pod_exec, "counts", SPACE, command=["true"], stdout=True)
 
 
 def test_exec_streams_what_a_program_reads_and_says(core, served):

@@ -30,7 +30,8 @@ class Accepted:
     because: str
 
     def covers(self, suite: str, unit: str, difference: str) -> bool:
-        return self.suite in (suite, suite.partition("/")[0]) and _match(unit, self.unit) and _match(difference, self.difference)
+        meant = self.suite in (suite, suite.partition("/")[0])
+        return meant and _match(unit, self.unit) and _match(difference, self.difference)
 
 
 def _match(text: str, glob: str) -> bool:

@@ -31,7 +31,9 @@ CASES = {
         ("apply", "-f", "-"), JOB.format(runtime="plain", field="numNodes").replace("numNodes: 1", "numNodes: -1"), 5,
         "spec.trainer.numNodes",
     ),
-    "a missing runtime": (("apply", "-f", "-"), JOB.format(runtime="torch-dist", field="numNodes"), 5, "torch-distributed"),
+    "a missing runtime": (
+        ("apply", "-f", "-"), JOB.format(runtime="torch-dist", field="numNodes"), 5, "torch-distributed",
+    ),
     "a job that is not there": (("why", "nobody"), None, 3, 'trainjob "nobody" not found'),
     "an object that is not there": (("delete", "pod", "nobody"), None, 3, "not found"),
     "a script that is not there": (("run", "gone.py"), None, 6, "no such file"),

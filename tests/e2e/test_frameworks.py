@@ -43,6 +43,53 @@ def test_mpi_ranks_run_on_every_node(person, tmp_path):
     assert set(ranks.values()) == {"ranks-node-0-0", "ranks-node-0-1", "ranks-launcher-0-0"}
 
 
+MPI_JOB = """\
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: legacy}
+spec:
+  sshAuthMountPath: /home/mpiuser/.ssh
+  mpiReplicaSpecs:
+    Launcher:
+      replicas: 1
+      template:
+        spec:
+          containers:
+            - name: launcher
+              image: mpioperator/openmpi
+              securityContext: {runAsUser: 1000}
+              command: [mpirun, -n, "2", hostname]
+    Worker:
+      replicas: 2
+      template:
+        spec:
+          containers:
+            - name: worker
+              image: mpioperator/openmpi
+              securityContext: {runAsUser: 1000}
+              command: [/usr/sbin/sshd, -De, -f, /home/mpiuser/.sshd_config]
+"""
+
+
+@pytest.mark.skipif(
+    not shutil.which("mpirun") or not shutil.which("sshd"), reason="apt-get install openmpi-bin openssh-server"
+)
+def test_an_mpi_job_of_old_boards_whole_with_its_launcher(person, tmp_path):
+    file = tmp_path / "job.yaml"
+    file.write_text(MPI_JOB)
+    assert person.aboard("apply", "-f", str(file)).code == 0
+    for _ in range(300):
+        status = json.loads(person.aboard("get", "mpijob", "legacy", "-o", "json").out).get("status", {})
+        if any(condition["type"] in ("Succeeded", "Failed") for condition in status.get("conditions", ())):
+            break
+    groups = json.loads(person.aboard("get", "podgroups", "-o", "json").out)["items"]
+    assert [group["spec"]["minMember"] for group in groups if "legacy" in group["metadata"]["name"]] == [3]
+    pods = json.loads(person.aboard("get", "pods", "-o", "json").out)["items"]
+    (launcher,) = [pod["metadata"]["name"] for pod in pods if "legacy-launcher" in pod["metadata"]["name"]]
+    said = person.aboard("logs", f"pod/{launcher}").out
+    assert "legacy-worker-0" in said and "legacy-worker-1" in said
+
+
 TORCH = """\
 apiVersion: trainer.kubeflow.org/v1alpha1
 kind: TrainJob

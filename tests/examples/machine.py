@@ -8,25 +8,29 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
+MAKE = "python3 -m venv build/{0} && build/{0}/bin/pip install"
 # need → (module of some interpreter, or tool), and the command that brings it.
 NEEDS = {
     "torch": ("module:torch", "apt-get install python3-torch"),
     "jax": ("module:jax", "pip install jax"),
     "xgboost": ("module:xgboost", "pip install xgboost-cpu"),
-    "deepspeed": ("module:deepspeed", "pip install deepspeed (into an environment named in ABOARD_ENVIRONMENTS)"),
-    "torchtune": ("module:torchtune", "pip install torch torchtune torchao (into one named in ABOARD_ENVIRONMENTS)"),
+    "deepspeed": ("module:deepspeed", f"{MAKE.format('deepspeed')} torch==2.8.0 mpi4py deepspeed (3 GB)"),
+    "torchtune": (
+        "module:torchtune",
+        f"{MAKE.format('torchtune')} torch==2.8.0 torchao==0.12.0 torchtune==0.6.1 (3 GB)",
+    ),
     "openmpi": ("tool:ompi_info", "apt-get install openmpi-bin; pip install mpi4py"),
-    "mpich": ("beside:mpichversion", "python3 -m venv build/mpich && build/mpich/bin/pip install mpich mpi4py"),
-    "intelmpi": ("beside:impi_info", "python3 -m venv build/impi-rt && build/impi-rt/bin/pip install impi-rt mpi4py"),
+    "mpich": ("beside:mpichversion", f"{MAKE.format('mpich')} mpich mpi4py"),
+    "intelmpi": ("beside:impi_info", f"{MAKE.format('impi-rt')} impi-rt mpi4py"),
     "sshd": ("tool:sshd", "apt-get install openssh-server openssh-client"),
 }
 SEARCH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
 def environments() -> list[Path]:
-    """Named in ABOARD_ENVIRONMENTS, else those continuous integration makes below `build`."""
+    """Named in ABOARD_ENVIRONMENTS, else those made below `build`, as continuous integration does."""
     named = [Path(home) for home in os.environ.get("ABOARD_ENVIRONMENTS", "").split(":") if home]
-    return named or [home for home in (ROOT / "build" / "mpich", ROOT / "build" / "impi-rt") if home.is_dir()]
+    return named or [mark.parent for mark in sorted((ROOT / "build").glob("*/pyvenv.cfg"))]
 
 
 @functools.cache

@@ -91,18 +91,19 @@ def test_a_folder_has_one_paragraph_its_commands_and_known_facts(folder):
     }
 
 
-CARRIED = re.compile(r"(?m)^  train\.py: \|\n(?:    .*\n|\n)*")
+SCRIPTS = sorted(path.relative_to(EXAMPLES) for path in EXAMPLES.glob("*/*.py"))
 
 
-@pytest.mark.parametrize("folder", [folder for folder in FOLDERS if (EXAMPLES / folder / "train.py").exists()])
-def test_golden_manifests_carry_the_script(folder):
-    script = (EXAMPLES / folder / "train.py").read_text().splitlines(keepends=True)
-    want = "  train.py: |\n" + "".join(f"    {line}" if line.strip() else line for line in script)
-    carriers = [path for path in sorted((EXAMPLES / folder).glob("*.yaml")) if CARRIED.search(path.read_text())]
-    assert len(carriers) == 1, f"{folder}: the script is in {len(carriers)} manifests"
+@pytest.mark.parametrize("script", SCRIPTS, ids=str)
+def test_golden_manifests_carry_the_script(script):
+    carried = re.compile(rf"(?m)^  {re.escape(script.name)}: \|\n(?:    .*\n|\n)*")
+    lines = (EXAMPLES / script).read_text().splitlines(keepends=True)
+    want = f"  {script.name}: |\n" + "".join(f"    {line}" if line.strip() else line for line in lines)
+    carriers = [path for path in (EXAMPLES / script.parent).glob("*.yaml") if carried.search(path.read_text())]
+    assert len(carriers) == 1, f"{script}: {len(carriers)} manifests carry it"
     text = carriers[0].read_text()
     if os.environ.get("GOLDEN") == "write":
-        carriers[0].write_text(text := CARRIED.sub(lambda _: want, text))
+        carriers[0].write_text(text := carried.sub(lambda _: want, text))
     assert want in text, "make golden"
 
 

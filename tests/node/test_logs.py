@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from allaboard.node.journal import MARK, View, in_order, read_index, stamp_nanos
+from allaboard.node.journal import MARK, View, in_order, read_index, stamp_nanos, stamped
 from allaboard.node.logs import SPARE, Logs
 
 TEXT = b"one\ntwo\nthree\nfour\n"
@@ -39,6 +39,13 @@ def test_a_part_of_a_log(tmp_path, view, want):
     (tmp_path / "log").write_bytes(TEXT)
     (tmp_path / "log.index").write_bytes(MARK.pack(8, 10 * 10**9) + MARK.pack(19, 20 * 10**9))
     assert asyncio.run(gather(Logs(2**20), tmp_path / "log", view)) == want
+
+
+def test_a_progress_bar_is_one_line_with_one_time():
+    index = read_index(MARK.pack(30, 10 * 10**9))
+    assert stamped(b"10%\r20%\r30%\nnext\n", 0, index, 0) == (
+        b"1970-01-01T00:00:10.000000000Z 10%\r20%\r30%\n1970-01-01T00:00:10.000000000Z next\n"
+    )
 
 
 def test_a_last_line_without_end_is_a_line(tmp_path):

@@ -22,6 +22,11 @@ class Key(NamedTuple):
 def dig(document: Any, *path: str | int, default: Any = None) -> Any:
     """The value at a path, or the default where the path ends early: `dig(pod, "spec", "containers", 0)`."""
     for step in path:
+        if type(document) is dict:  # nearly always, and often without the key: an exception would cost more
+            document = document.get(step)
+            continue
+        if document is None:
+            return default
         try:
             document = document[step]
         except (KeyError, IndexError, TypeError):

@@ -9,6 +9,8 @@ from typing import Any
 from allaboard.api.documents import Document, Key
 from allaboard.api.kinds import Kind
 
+_tuple = tuple.__new__  # what a NamedTuple's own constructor calls; keys are made at every turn
+
 
 def name_of(document: Document) -> str:
     return str(document.get("metadata", {}).get("name", ""))
@@ -20,7 +22,7 @@ def namespace_of(document: Document) -> str:
 
 def key_of(document: Document) -> Key:
     metadata = document.get("metadata", {})
-    return Key(metadata.get("namespace", ""), metadata.get("name", ""))
+    return _tuple(Key, (metadata.get("namespace", ""), metadata.get("name", "")))
 
 
 def uid_of(document: Document) -> str:
@@ -61,7 +63,10 @@ def owners_of(document: Document) -> list[Document]:
 
 def controller_of(document: Document) -> Document | None:
     """The one owner reference that manages this object, if any."""
-    return next((owner for owner in owners_of(document) if owner.get("controller")), None)
+    for owner in owners_of(document):
+        if owner.get("controller"):
+            return owner
+    return None
 
 
 def is_controlled_by(document: Document, owner: Document) -> bool:

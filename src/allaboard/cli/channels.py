@@ -84,19 +84,17 @@ async def feed(socket: ClientConnection, source: int) -> None:
 
 async def pieces(source: int) -> AsyncIterator[bytes]:
     """What a descriptor gives, as it comes. No thread waits for a terminal: it would outlive the command."""
-    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Queue[bytes] = asyncio.Queue()
     try:
-        loop.add_reader(source, ready.set)
+        # Read where it is known that there is something to read; a moment later a read might block everything.
+        loop.add_reader(source, lambda: ready.put_nowait(os.read(source, PIECE)))
     except (PermissionError, ValueError):  # a regular file is always ready
         while data := os.read(source, PIECE):
             yield data
         return
     try:
-        while True:
-            await ready.wait()
-            ready.clear()
-            if not (data := os.read(source, PIECE)):
-                return
+        while data := await ready.get():
             yield data
     finally:
         loop.remove_reader(source)

@@ -41,6 +41,15 @@ def start(home: Home, options: Sequence[str] = ()) -> Running:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True, close_fds=True
         )
+    try:
+        return _answering(home, process, log, before)
+    except KeyboardInterrupt:  # nobody waits for it any more
+        process.terminate()
+        process.wait()
+        raise
+
+
+def _answering(home: Home, process: subprocess.Popen[bytes], log: Path, before: int) -> Running:
     deadline = time.monotonic() + START_PATIENCE
     while time.monotonic() < deadline:
         running = home.running()

@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 
 import click
 
-from allaboard.api.kinds import POD_GROUP, TRAIN_JOB
+from allaboard.api.kinds import TRAIN_JOB
 from allaboard.api.meta import moment_of
 from allaboard.cli import screen, session
 from allaboard.cli.session import Session
-from allaboard.kube.client import Select
 from allaboard.sdk.explaining import Explanation, Holder, explain
 from allaboard.sdk.follow import last_lines
-from allaboard.sdk.reading import read_events, read_job
+from allaboard.sdk.reading import read_events, read_gangs, read_job
 
 HEADLINES = {
     "Waiting": "is WAITING (it will run; nothing to fix)",
@@ -41,7 +40,7 @@ def command(ctx: click.Context, name: str, output: str) -> None:
         client = open_session.client
         job = await read_job(client, open_session.key(TRAIN_JOB, name))
         events = await read_events(client, job)
-        groups = await client.list(POD_GROUP, Select(open_session.namespace))
+        groups = await read_gangs(client, open_session.namespace)
         found = explain(job, datetime.now(UTC), events, groups)
         failure = found.failure
         lines = await last_lines(client, open_session.namespace, failure.pod, SHOWN_LINES) if failure else []

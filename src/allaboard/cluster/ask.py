@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -16,6 +17,14 @@ class Place(NamedTuple):
     rules: Rules
     key: Key
     subresource: str = ""
+
+
+class Unheard(list[str]):
+    """Warnings nobody will be told: what costs something to say is not said at all."""
+
+    def append(self, _words: str) -> None: ...
+
+    def extend(self, _words: Iterable[str]) -> None: ...
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from allaboard.api.queries import EVERYTHING, Change, Listing, Select
 from allaboard.api.selectors import parse_fields, parse_labels
 from allaboard.cluster import refusals
 from allaboard.cluster.access import SYSTEM, User
-from allaboard.cluster.ask import Ask, Place
+from allaboard.cluster.ask import Ask, Place, Unheard
 from allaboard.cluster.create import accepted, begin, create, drafted, put_new
 from allaboard.cluster.delete import Wish, delete
 from allaboard.cluster.ownership import track
@@ -159,7 +159,7 @@ class Inside:
         return self.cluster.store.document(item)
 
     def _ask(self, manager: str) -> Ask:
-        return Ask(self.user, manager, validation="Ignore")
+        return Ask(self.user, manager, validation="Ignore", warnings=Unheard())
 
     def _rules(self, kind: Kind) -> Rules:
         rules = self.cluster.registry.find(kind.group, kind.version, kind.plural)

@@ -36,5 +36,6 @@ class Meter:
         """What the queue has counted so far."""
         self._depth.set(depth)
         self._adds.inc(adds - self._added)
-        self._retries.inc(retries - self._retried)
+        if retries != self._retried:
+            self._retries.inc(retries - self._retried)
         self._added, self._retried = adds, retries

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,15 @@ class Ends:
     protocols: Sequence[str]
     receive: Receive
     send: Send
+
+
+def quiet_refusals() -> None:
+    """A socket refused in plain HTTP is an answer; the server library logs it as an error of ours."""
+    logging.getLogger("uvicorn.error").addFilter(_is_no_refusal)
+
+
+def _is_no_refusal(record: logging.LogRecord) -> bool:
+    return "without completing handshake" not in record.getMessage()
 
 
 def allow_slashes() -> None:

@@ -27,6 +27,7 @@ class NodeCalls:
     def __init__(self, token: str) -> None:
         self.token = token
         reach.allow_slashes()
+        reach.quiet_refusals()
 
     async def fetch(self, node: Document, target: str) -> Fetched:
         answer, chunks = await reach.fetch(node, target, self.token)

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from allaboard.api import labels
-from allaboard.api.documents import Document, Key, dig
+from allaboard.api.documents import Document, Documents, Key, dig
 from allaboard.api.documents import replace as put
 from allaboard.api.errors import NotFound
-from allaboard.api.kinds import CLUSTER_TRAINING_RUNTIME, JOB_SET, POD_GROUP, TRAIN_JOB, TRAINING_RUNTIME
+from allaboard.api.kinds import CLUSTER_TRAINING_RUNTIME, JOB_SET, POD_GROUP, TRAIN_JOB, TRAINING_RUNTIME, Kind
 from allaboard.api.meta import key_of, labels_of, name_of, namespace_of
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import SystemClock
@@ -55,10 +55,18 @@ async def look(reader: Reader, now: float) -> Snapshot:
     """What a scheduling cycle on this cluster would see."""
     seen = Snapshot(SCHEDULERS)
     for kind in FOLLOWED:
-        for document in await reader.list(kind):
+        for document in await _listed(reader, kind):
             seen.observe(kind, None, document)
     seen.flush(now)
     return seen
+
+
+async def _listed(reader: Reader, kind: Kind) -> Documents:
+    """A cluster need not serve every kind of PodGroup."""
+    try:
+        return await reader.list(kind)
+    except NotFound:
+        return []
 
 
 async def fair_shares(reader: Reader) -> dict[str, dict[str, float]]:

@@ -6,6 +6,7 @@ is marked at most every 50 ms; a line's time is that of the first mark after it.
 
 from __future__ import annotations
 
+import io
 import struct
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
@@ -57,9 +58,9 @@ class View:
 
 
 def stamped(lines: bytes, offset: int, index: Index, now: int) -> bytes:
-    """Whole lines, each with its time in front."""
+    """Whole lines, each with its time in front; a progress bar's carriage returns end no line."""
     found = []
-    for line in lines.splitlines(keepends=True):
+    for line in io.BytesIO(lines):
         found.append(stamp_nanos(index.time_at(offset, now)).encode() + b" " + line)
         offset += len(line)
     return b"".join(found)

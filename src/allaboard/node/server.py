@@ -21,7 +21,7 @@ import uvicorn
 from allaboard.api.documents import Document
 from allaboard.api.errors import ApiError, BadRequest, NotFound, Unauthorized
 from allaboard.api.meta import moment_of
-from allaboard.kube.reach import allow_slashes
+from allaboard.kube.reach import allow_slashes, quiet_refusals
 from allaboard.node import channels
 from allaboard.node.journal import View
 from allaboard.node.logs import Logs
@@ -251,6 +251,7 @@ class Serving:
 
     def __init__(self, app: App) -> None:
         allow_slashes()
+        quiet_refusals()
         self.door = socket.create_server(("127.0.0.1", 0), backlog=128)
         self.port: int = self.door.getsockname()[1]
         config = uvicorn.Config(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from allaboard.api.documents import Document, Documents, Key, replace
 from allaboard.api.errors import NotFound
-from allaboard.api.kinds import POD_GROUP, TRAIN_JOB, Kind
+from allaboard.api.kinds import TRAIN_JOB, Kind
 from allaboard.api.meta import namespace_of
 from allaboard.kube.client import Select
 from allaboard.kube.clock import SystemClock
@@ -18,7 +18,7 @@ from allaboard.sdk.connection import Connection, open_connection
 from allaboard.sdk.explaining import Explanation, explain
 from allaboard.sdk.follow import Follower, Line, log_lines
 from allaboard.sdk.jobs import Job, choose, is_reached
-from allaboard.sdk.reading import read_events, read_job
+from allaboard.sdk.reading import read_events, read_gangs, read_job
 from allaboard.sdk.scaling import MANAGER, scale
 
 LOOK_AGAIN = 0.05
@@ -60,7 +60,7 @@ async def lines(client: RemoteClient, key: Key, rank: str, *, follow: bool) -> A
 async def explained(client: RemoteClient, key: Key) -> Explanation:
     job = await read_job(client, key)
     events = await read_events(client, job)
-    return explain(job, datetime.now(UTC), events, await client.list(POD_GROUP, Select(key.namespace)))
+    return explain(job, datetime.now(UTC), events, await read_gangs(client, key.namespace))
 
 
 async def scaled(client: RemoteClient, key: Key, nodes: int) -> str:

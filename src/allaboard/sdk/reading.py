@@ -21,9 +21,17 @@ async def read_job(reader: Reader, key: Key) -> Job:
         has = f'namespace "{key.namespace}" has: {", ".join(others[:8])}' if others else "there are no trainjobs"
         raise NotFound(f'trainjob "{key.name}" not found; {has}')
     pods = await reader.list(POD, Select(key.namespace, labels=f"{labels.JOBSET_NAME}={key.name}"))
-    groups = await reader.list(POD_GROUP, Select(key.namespace))
+    groups = await read_gangs(reader, key.namespace)
     job_set = await reader.get(JOB_SET, key)
     return Job(document, pods, _gangs_of(document, groups, pods), remembered_failures(job_set or {}))
+
+
+async def read_gangs(reader: Reader, namespace: str) -> Documents:
+    """The PodGroups of a namespace; none where nobody serves our kind."""
+    try:
+        return await reader.list(POD_GROUP, Select(namespace))
+    except NotFound:
+        return []
 
 
 async def read_events(reader: Reader, job: Job) -> Documents:
@@ -63,7 +71,7 @@ async def read_jobs(reader: Reader, namespace: str) -> list[Job]:
     """Every TrainJob of a namespace (all for ""), oldest first, with three reads in all."""
     documents = await reader.list(TRAIN_JOB, Select(namespace))
     pods = await reader.list(POD, Select(namespace))
-    groups = await reader.list(POD_GROUP, Select(namespace))
+    groups = await read_gangs(reader, namespace)
     of_job: dict[Key, Documents] = {}
     for pod in pods:
         of_job.setdefault(Key(namespace_of(pod), labels_of(pod).get(labels.JOBSET_NAME, "")), []).append(pod)

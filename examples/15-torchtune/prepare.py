@@ -1,4 +1,4 @@
-"""Makes what the initializers would fetch, small enough for a laptop: a tokenizer of bytes, a model of two layers, data."""
+"""Makes what initializers would fetch, small enough for a laptop: a tokenizer of bytes, a model of two layers, data."""
 
 import base64
 import json
