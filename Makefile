@@ -19,8 +19,8 @@ test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(if $(k),-k "$(k)")
 
 check: $(VENV)/.dev
-	$(BIN)/ruff format --check src tests bench tools
-	$(BIN)/ruff check src tests bench tools
+	$(BIN)/ruff format --check src tests bench tools examples
+	$(BIN)/ruff check src tests bench tools examples
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_house.py
 

@@ -31,8 +31,8 @@ EDGES = {
     "cluster": "asgi keeper server sqlite streams watch webhooks world",
     "jobs": "controller",
     "kube": "certificates clock controller hands http informer kubeconfig leader queue reach webhook",
-    "node": "agent cgroups containers environments families gateway images inits levels logs machine neighbours netlink "
-    "porter probing processes provision sandbox server streams syscalls tenants tunnel usage volumes zygote",
+    "node": "agent cgroups containers environments families gateway images inits levels logs machine neighbours "
+    "netlink porter probing processes provision sandbox server streams syscalls tenants tunnel usage volumes zygote",
     "scheduling": "loop",
     "training": "controller progress",
 }

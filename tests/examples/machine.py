@@ -14,7 +14,7 @@ NEEDS = {
     "torch": ("module:torch", "apt-get install python3-torch"),
     "jax": ("module:jax", "pip install jax"),
     "xgboost": ("module:xgboost", "pip install xgboost-cpu"),
-    "deepspeed": ("module:deepspeed", f"{MAKE.format('deepspeed')} torch==2.8.0 mpi4py deepspeed (3 GB)"),
+    "deepspeed": ("module:deepspeed", f"{MAKE.format('deepspeed')} torch==2.8.0 mpi4py deepspeed"),
     "torchtune": (
         "module:torchtune",
         f"{MAKE.format('torchtune')} torch==2.8.0 torchao==0.12.0 torchtune==0.6.1 (3 GB)",
