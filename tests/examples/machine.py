@@ -17,7 +17,7 @@ NEEDS = {
     "deepspeed": ("module:deepspeed", f"{MAKE.format('deepspeed')} torch==2.8.0 mpi4py deepspeed"),
     "torchtune": (
         "module:torchtune",
-        f"{MAKE.format('torchtune')} torch==2.8.0 torchao==0.12.0 torchtune==0.6.1 (3 GB)",
+        f"{MAKE.format('torchtune')} torch==2.8.0 torchao==0.12.0 torchtune==0.6.1",
     ),
     "openmpi": ("tool:ompi_info", "apt-get install openmpi-bin; pip install mpi4py"),
     "mpich": ("beside:mpichversion", f"{MAKE.format('mpich')} mpich mpi4py"),

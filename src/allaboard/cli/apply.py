@@ -41,6 +41,10 @@ async def apply_one(open_session: Session, manifest: Manifest, *, force: bool = 
     document = manifest.document
     if kind.namespaced and not namespace_of(document):
         document = replace(document, "metadata", "namespace", value=open_session.namespace)
+    given = document.get("metadata", {}).get("name")
+    if given is not None and not isinstance(given, str):
+        place = manifest.where("metadata.name")
+        raise Invalid(f"{place}: metadata.name: {given!r} is not text; write it in quotes")
     if not name_of(document):
         raise Invalid(f"{manifest.where('metadata')}: metadata.name is missing; apply needs a name")
     before = await client.get(kind, open_session.key(kind, name_of(document)))
