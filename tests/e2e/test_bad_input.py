@@ -35,7 +35,8 @@ CASES = {
         ("apply", "-f", "-"), JOB.format(runtime="torch-dist", field="numNodes"), 5, "torch-distributed",
     ),
     "a name YAML reads as no": (
-        ("apply", "-f", "-"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: no}\n", 5, "is not text; write it in quotes",
+        ("apply", "-f", "-"), "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: no}\n", 5,
+        "is not text; write it in quotes",
     ),
     "a job that is not there": (("why", "nobody"), None, 3, 'trainjob "nobody" not found'),
     "an object that is not there": (("delete", "pod", "nobody"), None, 3, "not found"),
