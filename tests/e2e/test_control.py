@@ -1,10 +1,12 @@
 """One code path: the controllers in a process of their own, over HTTP, do what the embedded ones do."""
 
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -26,7 +28,11 @@ def divided():
     while not (home / "plane.json").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     control = [sys.executable, "-m", "allaboard", f"--kubeconfig={home / 'kubeconfig'}", "control"]
-    processes.append(subprocess.Popen([*control, f"--controllers={ELSEWHERE}"], env=someone.environment))
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        someone.health = probe.getsockname()[1]
+    control += [f"--controllers={ELSEWHERE}", f"--health-port={someone.health}"]
+    processes.append(subprocess.Popen(control, env=someone.environment))
     yield someone
     for process in reversed(processes):
         process.terminate()
@@ -70,3 +76,6 @@ def test_a_job_trains_when_its_controllers_live_elsewhere(divided, tmp_path):
     said = divided.aboard("wait", "far", "--timeout=40")
     assert said.code == 0, said.err
     assert divided.aboard("logs", "far").out.count("hello from afar") == 2
+    for path, words in (("healthz", "ok"), ("readyz", "ok"), ("metrics", "controller_runtime_reconcile_total")):
+        with urllib.request.urlopen(f"http://127.0.0.1:{divided.health}/{path}", timeout=5) as answer:
+            assert words in answer.read().decode()
