@@ -12,5 +12,7 @@ gpu = os.environ["NVIDIA_VISIBLE_DEVICES"]
 print(f"{job} {rank} {'goes on' if first else 'begins'} at step {first} with {gpu}", flush=True)
 for step in range(first, steps):
     time.sleep(0.1)
-    place.write_text(str(step + 1))
+    draft = place.with_suffix(".new")
+    draft.write_text(str(step + 1))
+    draft.replace(place)  # a checkpoint is there whole or not at all: we may be sent away at any moment
 print(f"{job} {rank} is done", flush=True)
