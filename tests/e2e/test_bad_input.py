@@ -2,6 +2,7 @@
 
 import os
 import socket
+import subprocess
 
 import pytest
 
@@ -77,6 +78,16 @@ def test_a_home_that_cannot_be_made_is_said_with_the_remedy(newcomer):
     newcomer.environment["ABOARD_HOME"] = "/proc/nowhere"
     said = newcomer.aboard("up", "--port=0")
     assert (said.code, "ABOARD_HOME" in said.err) == (8, True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk; run as root to see a full one refused")
+def test_a_full_disk_is_said_with_the_remedy(newcomer):
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96k", "tmpfs", str(newcomer.home)], check=True)
+    try:
+        said = newcomer.aboard("up", "--port=0")
+    finally:
+        subprocess.run(["umount", str(newcomer.home)], check=True)
+    assert (said.code, "no space left" in said.err) == (8, True), said.err
 
 
 def test_a_second_plane_is_told_of_the_first(person):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,12 +17,19 @@ from allaboard.sdk.home import Home, Running
 START_PATIENCE = 30.0
 STOP_PATIENCE = 30.0
 LOOK_AGAIN = 0.02
+ROOM_TO_SPEAK = 64 * 1024  # bytes
 
 
 class PlaneError(AboardError):
     """A plane that did not start or stop; the message carries its own last words."""
 
     exit_code = 4
+
+
+class NoRoom(PlaneError):
+    """The disk of the home is full."""
+
+    exit_code = 8
 
 
 class PortBusy(PlaneError):
@@ -83,6 +91,8 @@ def _died(code: int, log: Path, since: int) -> PlaneError:
     with log.open("rb") as file:
         file.seek(since)
         words = file.read().decode("utf-8", "replace").strip().splitlines()
+    if not words and shutil.disk_usage(log.parent).free < ROOM_TO_SPEAK:  # it could not even write its last words
+        return NoRoom(f"{log.parent.parent}: no space left on its disk; free some, or set ABOARD_HOME elsewhere")
     said = words[-1].removeprefix("error: ") if words else f"it ended with code {code}"
     return PortBusy(said) if code == PortBusy.exit_code else PlaneError(f"the plane did not start: {said} (log: {log})")
 
