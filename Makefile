@@ -6,17 +6,22 @@ DATA ?= ../shared/conformance
 SUITE ?=
 k ?=
 
-.PHONY: run test test-slow check golden bench conformance fuzz chaos clean
+.PHONY: run test test-slow test-real check golden bench conformance fuzz chaos clean
 
 # Train the first job on this machine: the plane starts, two nodes train together, everything is put away.
 run: $(VENV)/.installed
 	@$(BIN)/aboard run hello
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow" $(if $(k),-k "$(k)")
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not slow and not real" $(if $(k),-k "$(k)")
 
 test-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m slow $(if $(k),-k "$(k)")
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow and not real" $(if $(k),-k "$(k)")
+
+# Against etcd and kube-apiserver themselves: KUBE_BIN names a folder that has them, else Go builds them (once).
+test-real: $(VENV)/.dev
+	@test -n "$(KUBE_BIN)" || ! command -v go >/dev/null || $(BIN)/python -m tools.real_cluster build
+	$(BIN)/python -m pytest -m real -rs tests/real $(if $(k),-k "$(k)")
 
 check: $(VENV)/.dev
 	$(BIN)/ruff format --check src tests bench tools examples
@@ -36,7 +41,7 @@ conformance: $(VENV)/.dev
 # Requests with something wrong in them: none may be answered with a failure of ours.
 fuzz: $(VENV)/.dev
 	$(BIN)/python -m tests.cluster.fuzz $(or $(N),100000)
-	FUZZ=$(or $(N),100000) $(BIN)/python -m pytest -q tests/scheduling/test_properties.py
+	$(BIN)/python -m tests.scheduling.fuzz $(or $(N),100000)
 
 # kill -9 at random moments under load: nothing acknowledged may be lost.
 chaos: $(VENV)/.dev

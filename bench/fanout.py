@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -25,11 +26,12 @@ PODS_PATH, MAPS_PATH = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/de
 class Connection:
     """One keep-alive connection."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, port: int, *, secure: bool = False) -> None:
+        self.port, self.context = port, trusting() if secure else None
 
     async def open(self) -> Connection:
-        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 26)
+        opened = asyncio.open_connection("127.0.0.1", self.port, limit=1 << 26, ssl=self.context)
+        self.reader, self.writer = await opened
         return self
 
     async def ask(self, method: str, path: str, body: bytes = b"") -> bytes:
@@ -43,31 +45,39 @@ class Connection:
         return data
 
 
+def trusting() -> ssl.SSLContext:
+    """TLS with whoever answers."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
 @contextlib.asynccontextmanager
-async def server(home: Path) -> AsyncIterator[tuple[int, int]]:
+async def server(home: Path, *, secure: bool = False) -> AsyncIterator[tuple[int, int]]:
     """A plane without controllers in its own process: where it listens, and its process id."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     tokens = home / "tokens.csv"
     tokens.write_text(f'{TOKEN},bench,bench,"system:masters"\n')
-    options = [f"--home={home}", f"--port={port}", "--plain", "--nodes=0", "--controllers=accounts", "--admission="]
+    options = [f"--home={home}", f"--port={port}", "--nodes=0", "--controllers=accounts", "--admission="]
+    options += [] if secure else ["--plain"]
     command = [str(Path(sys.executable).with_name("aboard")), "serve", *options, f"--tokens={tokens}"]
     # An installed program has its bytecode; the first start of a home writes it.
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(home / "bytecode")}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        await _ready(port)
+        await _ready(port, secure=secure)
         yield port, process.pid
     finally:
         process.terminate()
         process.wait()
 
 
-async def _ready(port: int) -> None:
+async def _ready(port: int, *, secure: bool) -> None:
     while True:
         with contextlib.suppress(OSError, RuntimeError, asyncio.IncompleteReadError):
-            connection = await Connection(port).open()
+            connection = await Connection(port, secure=secure).open()
             await connection.ask("GET", "/api/v1/namespaces/default/serviceaccounts/default")
             connection.writer.close()
             return

@@ -1,9 +1,13 @@
-"""Property tests draw the same examples every time; `PROFILE=explore` draws new ones."""
+"""Property tests draw the same examples every time (`PROFILE=explore`: new ones); every command can be interrupted."""
 
 import os
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, print_blob=True)
 settings.load_profile(os.environ.get("PROFILE", "steady"))
+
+# A suite started in the background is deaf to Ctrl-C, and so would be every command it starts; some are ended that way.
+signal.signal(signal.SIGINT, signal.default_int_handler)

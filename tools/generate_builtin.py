@@ -8,6 +8,8 @@ It asks the ordinary go client for the modules named in MODULES, reads the OpenA
     <package>.json        {"types": {Type: schema}}   schemas in OpenAPI's words, references as "core.v1.Container"
     <package>.wire.json   {Type: {number: [json name, type, mode]}}   mode: "", "repeated", "map" or "inline"
     resources.json        what discovery says about every served resource and its subresources
+    structs.json          {Type: [[Go name, mode, type]]}   the server's own structs, in the order in which refusals
+                          print them; mode: "", "*" (may be null), "[]" or "map"; type: a struct, or a kind of scalar
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-VERSION = "v1.35.0"
+VERSION = "v1.37.0"
 STAGING = VERSION.replace("v1.", "v0.", 1)
 MODULES = {
     "k8s.io/kubernetes": VERSION,
@@ -107,6 +109,7 @@ def main() -> None:
     write_types(types)
     write_wire(types, [folders[module] for module in list(MODULES)[1:]])
     write("resources.json", resources)
+    write("structs.json", internal_structs(folders["k8s.io/kubernetes"] / "pkg" / "apis"))
 
 
 def fetch(module: str, version: str) -> Path:
@@ -392,6 +395,66 @@ def settle(field: list[Any], known: Json | None) -> list[Any]:
 
 def plain(name: str) -> str:
     return re.sub(r"\W", "", name).lower()
+
+
+# What the server calls its own
+
+
+PRINTED = (
+    "core.PodTemplateSpec core.PersistentVolumeClaimSpec core.PersistentVolumeSource core.SecurityContext "
+    "core.SeccompProfile core.VolumeNodeAffinity core.NodeSpec core.ObjectReference "
+    "rbac.RoleRef batch.PodFailurePolicy batch.SuccessPolicy "
+    "batch.UncountedTerminatedPods discovery.Endpoint"
+)
+ALIAS = re.compile(r"^type (\w+) (\w+|\[\]\w+|map\[\w+\][\w.]+)$")
+PLAIN = re.compile(r"^\t(\w+)\s+((?:\*|\[\]|map\[\w+\])*)([\w.]+)(?:\s+//.*)?$")
+EMBEDDED = re.compile(r"^\t([\w.]+)(?:\s+//.*)?$")
+GO_SCALARS = {"string": "string", "bool": "bool", "byte": "bytes", "float64": "number"}
+GO_SCALARS |= dict.fromkeys(("int", "int32", "int64", "uint64"), "number")
+GO_TYPES = {"resource.Quantity": "quantity", "intstr.IntOrString": "port", "metav1.Time": "time", "types.UID": "string"}
+Struct = list[list[str]]
+
+
+def internal_structs(folder: Path) -> dict[str, Struct]:
+    structs, aliases = {}, {}
+    for package in ("core", "batch", "rbac", "discovery"):
+        text = (folder / package / "types.go").read_text()
+        aliases |= {f"{package}.{m[1]}": f"{package}.{m[2]}" for m in map(ALIAS.match, text.splitlines()) if m}
+        for name, body in re.findall(r"^type (\w+) struct \{\n(.*?)^\}", text, re.DOTALL | re.MULTILINE):
+            structs[f"{package}.{name}"] = (package, body.splitlines())
+    found: dict[str, Struct] = {}
+    wanted = set(PRINTED.split())
+    while wanted:
+        name = wanted.pop()
+        found[name] = go_fields(name, structs, aliases)
+        wanted |= {kind for _, _, kind in found[name] if kind in structs} - found.keys()
+    return found
+
+
+def go_fields(name: str, structs: Json, aliases: dict[str, str]) -> Struct:
+    package, lines = structs[name]
+    found: Struct = []
+    for line in lines:
+        if member := PLAIN.match(line):
+            found.append([member[1], *go_type(member[2], member[3], package, structs, aliases)])
+        elif member := EMBEDDED.match(line):
+            inner = f"{package}.{member[1]}"
+            found += go_fields(inner, structs, aliases) if inner in structs else [["", "", "meta"]]
+    return found
+
+
+def go_type(mode: str, kind: str, package: str, structs: Json, aliases: dict[str, str]) -> tuple[str, str]:
+    mode = "map" if mode.startswith("map") else mode[:2] if mode.startswith("[]") else mode
+    full = f"{package}.{kind}" if "." not in kind else kind.replace("api.", "core.")
+    if full in structs:
+        return mode, full
+    if full in aliases:
+        target = aliases[full].partition(".")[2] if "." in aliases[full] else aliases[full]
+        prefix = re.match(r"map\[\w+\]|\[\]", target)
+        return go_type(
+            mode or (prefix[0] if prefix else ""), target[prefix.end() if prefix else 0 :], package, structs, aliases
+        )
+    return mode, GO_SCALARS.get(kind) or GO_TYPES.get(kind) or "tagged"
 
 
 if __name__ == "__main__":

@@ -88,3 +88,27 @@ BAD = {
 def test_what_cannot_be_rendered_is_said(file, text, words):
     result = CliRunner().invoke(render, ["-f", file(text)])
     assert words in str(result.exception)
+
+
+RESOURCES = "    resourcesPerNode:\n      {}\n"
+PODS = {
+    "a device with its limit": ("{requests: {nvidia.com/gpu: 1}, limits: {nvidia.com/gpu: 1, cpu: 1}}", ""),
+    "a device without a limit": (
+        "{requests: {nvidia.com/gpu: 1}}",
+        "spec.template.spec.containers[0].resources.limits: Required value: "
+        "Limit must be set for non overcommitable resources",
+    ),
+    "more asked for than allowed": (
+        "{requests: {cpu: 4}, limits: {cpu: 2}}",
+        'spec.template.spec.containers[0].resources.requests: Invalid value: "4": '
+        "must be less than or equal to cpu limit of 2",
+    ),
+}
+
+
+@pytest.mark.parametrize(("resources", "words"), PODS.values(), ids=PODS)
+def test_a_job_whose_pods_could_never_be_made_is_found_out(file, resources, words):
+    path = file(GOOD + RESOURCES.format(resources))
+    result = CliRunner().invoke(lint, [path])
+    said = f'{path}:5:1: error: spec: its Job "mnist-node-0" could not be made: {words}\n' if words else ""
+    assert result.output == said

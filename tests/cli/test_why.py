@@ -24,7 +24,7 @@ def test_a_waiting_job_shows_reason_numbers_holders_and_commands():
         "    queue holds 4",
         " Needs     2 gpu at once (gang 0/2)",
         " Free now  0 gpu",
-        " Queue     nlp, 2nd in line there, 4th of all",
+        " Queue     nlp, 2nd in line there, 4th overall",
         " Held by   llama  4 gpu  nlp  not preemptible",
         " Helps     2 more gpu become free",
         " You could aboard queue",
@@ -64,7 +64,9 @@ def test_a_line_of_ps_ends_with_code_reason_and_place():
     condition = {"message": "needs 2 gpu, 0 free", "status": "True"}
     status = {"aboard": {"why": said}, "schedulingConditions": [condition]}
     spec = {"minMember": 2, "queue": "nlp", "priorityClassName": "train"}
-    line = line_of(Job(document, [], [{"metadata": {"name": "g"}, "spec": spec, "status": status}]), NOW, {"train": 50})
+    line = line_of(
+        Job(document, [], [{"metadata": {"name": "g"}, "spec": spec, "status": status}]), NOW, {"train": 50}, []
+    )
     assert line == [
         "j", "nlp", "50", "0/2", "0", "Pending", "30.0 s", "–", "(FairShare) needs 2 gpu, 0 free; pos 2",
     ]  # fmt: skip

@@ -10,6 +10,7 @@ import urllib.request
 import pytest
 
 from tests.clients.objects import COUNTS, SERVES, config_map, job_set, pod, train_job
+from tests.e2e.doors import talking
 
 pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl: install kubectl 1.32 or newer")
 
@@ -23,7 +24,7 @@ def kubectl(person, kubeconfig):
         if isinstance(text, dict):
             text = json.dumps(text)
         done = subprocess.run(
-            ["kubectl", *words], env=environment, input=text, capture_output=True, text=True, timeout=60
+            ["kubectl", *words], env=environment, input=text, capture_output=True, text=True, timeout=300
         )
         assert done.returncode == code, f"kubectl {' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + (done.stderr if code else "")
@@ -36,7 +37,9 @@ def kubectl(person, kubeconfig):
 def served(kubectl):
     """A pod that runs."""
     kubectl("create", "-f", "-", text=pod("served", SERVES, app="served"))
-    kubectl("wait", "--for=condition=Ready", "pod/served", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", "pod/served", "--timeout=180s")
+    with talking(["kubectl", "logs", "-f", "served"], env=kubectl.environment, stdout=subprocess.PIPE) as logs:
+        assert logs.stdout.readline() == "serving\n"  # from here on its port is open
     return "served"
 
 
@@ -106,14 +109,13 @@ def test_get_prints_tables_and_every_format(kubectl, served):
 def test_a_watch_shows_changes_as_they_come(kubectl):
     kubectl("create", "cm", "seen")
     command = ["kubectl", "get", "cm", "-w", "--field-selector=metadata.name=seen", "--output-watch-events"]
-    with subprocess.Popen(command, env=kubectl.environment, stdout=subprocess.PIPE, text=True) as watching:
+    with talking(command, env=kubectl.environment, stdout=subprocess.PIPE) as watching:
         assert watching.stdout.readline().startswith("EVENT")
         assert watching.stdout.readline().split()[:2] == ["ADDED", "seen"]
         kubectl("label", "cm", "seen", "a=b")
         assert watching.stdout.readline().split()[:2] == ["MODIFIED", "seen"]
         kubectl("delete", "cm", "seen")
         assert watching.stdout.readline().split()[:2] == ["DELETED", "seen"]
-        watching.terminate()
 
 
 def test_explain_and_resources(kubectl):
@@ -128,10 +130,10 @@ def test_explain_and_resources(kubectl):
 
 def test_logs_are_followed_to_their_end(kubectl):
     kubectl("run", "counts", "--image=python:3.11-slim", "--restart=Never", "--command", "--", "python3", "-c", COUNTS)
-    kubectl("wait", "--for=jsonpath={.status.phase}", "pod/counts", "--timeout=20s")
-    kubectl("wait", "--for=jsonpath={.status.startTime}", "pod/counts", "--timeout=20s")
+    kubectl("wait", "--for=jsonpath={.status.phase}", "pod/counts", "--timeout=180s")
+    kubectl("wait", "--for=jsonpath={.status.startTime}", "pod/counts", "--timeout=180s")
     want = "".join(f"line {number}\n" for number in range(5))
-    assert kubectl("logs", "-f", "counts", "--pod-running-timeout=20s") == want
+    assert kubectl("logs", "-f", "counts", "--pod-running-timeout=180s") == want
     assert kubectl("logs", "counts", "--tail=1", "--prefix") == "[pod/counts/counts] line 4\n"
     assert "container other is not valid for pod counts" in kubectl("logs", "counts", "-c", "other", code=1)
 
@@ -142,14 +144,23 @@ def test_exec_and_attach(kubectl, served):
     )
     assert "command terminated with exit code 3" in kubectl("exec", served, "--", "sh", "-c", "exit 3", code=3)
     command = ["kubectl", "attach", served, "-q"]
-    with subprocess.Popen(command, env=kubectl.environment, stdout=subprocess.PIPE, text=True) as attached:
+    with talking(command, env=kubectl.environment, stdout=subprocess.PIPE) as attached:
         ask = "import urllib.request as r, sys; r.urlopen('http://127.0.0.1:8000/attached')"
         line = ""
-        while "attached" not in line:  # the first requests may be made before we are attached
+        while "attached" not in line and attached.poll() is None:  # the first may be made before we are attached
             kubectl("exec", served, "--", "python3", "-c", ask)
             line = attached.stdout.readline() if select.select([attached.stdout], [], [], 0.2)[0] else ""
         assert line == "asked for /attached\n"
-        attached.terminate()
+
+
+def test_a_container_that_has_ended_is_said_to_be_gone(kubectl):
+    two = pod("two", "import time; time.sleep(6000)")
+    two["spec"]["containers"].append({"name": "ended", "image": "python", "command": ["true"]})
+    kubectl("create", "-f", "-", text=two)
+    kubectl("wait", "pod/two", "--timeout=180s", "--for=jsonpath={.status.containerStatuses[1].state.terminated}")
+    said = kubectl("exec", "two", "-c", "ended", "--", "true", code=1)
+    assert 'unable to upgrade connection: container not found ("ended")' in said
+    kubectl("delete", "pod", "two")
 
 
 def test_files_are_copied_in_and_out(kubectl, served, tmp_path):
@@ -161,12 +172,11 @@ def test_files_are_copied_in_and_out(kubectl, served, tmp_path):
 
 def test_a_port_is_forwarded(kubectl, served):
     command = ["kubectl", "port-forward", f"pod/{served}", ":8000"]
-    with subprocess.Popen(command, env=kubectl.environment, stdout=subprocess.PIPE, text=True) as forwarding:
+    with talking(command, env=kubectl.environment, stdout=subprocess.PIPE) as forwarding:
         port = re.search(r"127\.0\.0\.1:(\d+) -> 8000", forwarding.stdout.readline()).group(1)
         for word in ("one", "two"):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{word}", timeout=10) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{word}", timeout=300) as answer:
                 assert answer.read().decode() == f"you asked for /{word}"
-        forwarding.terminate()
 
 
 def test_who_may_do_what(kubectl):
@@ -182,13 +192,13 @@ def test_who_may_do_what(kubectl):
 
 def test_a_trainjob_from_apply_to_delete(kubectl):
     kubectl("apply", "-f", "-", text=train_job("trained", nodes=2))
-    kubectl("wait", "--for=condition=Complete", "trainjob/trained", "--timeout=30s")
+    kubectl("wait", "--for=condition=Complete", "trainjob/trained", "--timeout=180s")
     header, line = kubectl("get", "trainjobs", "trained").splitlines()
     assert header.split()[0] == "NAME" and "Complete" in line
     selector = "jobset.sigs.k8s.io/jobset-name=trained"
     assert kubectl("logs", "-l", selector, "--prefix").count("trained\n") == 2
     assert kubectl("delete", "trainjob", "trained", "--wait") == 'trainjob.trainer.kubeflow.org "trained" deleted\n'
-    kubectl("wait", "--for=delete", "pod", "-l", selector, "--timeout=20s")
+    kubectl("wait", "--for=delete", "pod", "-l", selector, "--timeout=180s")
     kubectl("create", "-f", "-", text=job_set("sets"))
     assert "sets" in kubectl("get", "jobsets")
 
@@ -201,7 +211,7 @@ def test_nodes_are_cordoned_tainted_drained_and_freed(kubectl):
     assert "untainted" in kubectl("taint", "nodes", "node-0", "some-")
     assert "Allocatable" in kubectl("describe", "node", "node-0")
     kubectl("create", "-f", "-", text=pod("drained", SERVES, app="drained"))
-    kubectl("wait", "--for=condition=Ready", "pod/drained", "--timeout=20s")
+    kubectl("wait", "--for=condition=Ready", "pod/drained", "--timeout=180s")
     assert "pod/drained evicted" in kubectl("drain", "node-0", "--force", "--pod-selector=app=drained")
     assert "not found" in kubectl("get", "pod", "drained", code=1)
     kubectl("uncordon", "node-0")
@@ -210,9 +220,9 @@ def test_nodes_are_cordoned_tainted_drained_and_freed(kubectl):
 def test_jobs_and_namespaces(kubectl):
     kubectl("create", "namespace", "other")
     kubectl("create", "job", "once", "-n", "other", "--image=python:3.11-slim", "--", "python3", "-c", "print('done')")
-    kubectl("wait", "-n", "other", "--for=condition=Complete", "job/once", "--timeout=20s")
+    kubectl("wait", "-n", "other", "--for=condition=Complete", "job/once", "--timeout=180s")
     assert kubectl("logs", "-n", "other", "job/once") == "done\n"
-    kubectl("delete", "namespace", "other", "--timeout=30s")
+    kubectl("delete", "namespace", "other", "--timeout=180s")
     assert "not found" in kubectl("get", "namespace", "other", code=1)
 
 

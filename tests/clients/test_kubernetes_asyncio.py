@@ -45,7 +45,7 @@ async def refused(code, asked):
 async def until(core, name, *phases):
     async with watch.Watch() as follow:
         selector = f"metadata.name={name}"
-        async for event in follow.stream(core.list_namespaced_pod, SPACE, field_selector=selector, timeout_seconds=20):
+        async for event in follow.stream(core.list_namespaced_pod, SPACE, field_selector=selector, timeout_seconds=180):
             if event["object"].status.phase in phases:
                 return
     raise AssertionError(f"{name} never was {phases}")
@@ -185,7 +185,7 @@ def test_custom_objects_run_and_the_dynamic_client_finds_them(told):
         custom = client.CustomObjectsApi(api)
         await custom.create_namespaced_custom_object(*CUSTOM, train_job("trained"))
         async with watch.Watch() as follow:
-            async for event in follow.stream(custom.list_namespaced_custom_object, *CUSTOM, timeout_seconds=20):
+            async for event in follow.stream(custom.list_namespaced_custom_object, *CUSTOM, timeout_seconds=180):
                 conditions = event["object"].get("status", {}).get("conditions", ())
                 if any(each["type"] == "Complete" for each in conditions):
                     break

@@ -1,26 +1,31 @@
 """A writer killed with -9 at random moments, again and again: `python -m tests.cluster.chaos 1000`.
 
-Everything it was told is stored is there afterwards, no revision comes twice, and the file stays whole.
+Everything it was told is stored is there afterwards, no revision comes twice, and the file stays whole. A seed process
+imports once and forks each writer, so that several can be killed every second.
 """
 
 from __future__ import annotations
 
 import random
-import signal
 import sqlite3
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 import time
 from pathlib import Path
 
-WRITER = textwrap.dedent("""
-    import asyncio, sys
+# For each path on its input: a fork that writes there until the next line says that it shall be killed.
+SEED = textwrap.dedent("""
+    import asyncio, os, signal, sys
     from pathlib import Path
     from allaboard.api.documents import Key
     from allaboard.cluster.memory import Store
     from allaboard.cluster.sqlite import Sqlite
+
+    def say(*words):
+        os.write(1, (" ".join(map(str, words)) + "\\n").encode())  # in one piece: the next moment may be the last
 
     async def write(store, who):
         table = store.table("configmaps")
@@ -34,14 +39,21 @@ WRITER = textwrap.dedent("""
                 body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"t": "z" * 2000}}
                 change = store.put("configmaps", body, before)
             await store.commit(change)
-            print(change.revision, key.name, "-" if change.type == "DELETED" else change.item.uid, flush=True)
+            say(change.revision, key.name, "-" if change.type == "DELETED" else change.item.uid)
 
-    async def main():
-        store = Store(Sqlite(Path(sys.argv[1])))
-        print("from", store.revision, flush=True)
+    async def main(path):
+        store = Store(Sqlite(Path(path)))
+        say("from", store.revision)
         await asyncio.gather(*(write(store, who) for who in range(8)))
 
-    asyncio.run(main())
+    while path := sys.stdin.readline().strip():
+        pid = os.fork()
+        if not pid:
+            asyncio.run(main(path))
+        sys.stdin.readline()
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        say("over")
 """)
 
 
@@ -49,21 +61,46 @@ def kill(path: Path, *, kills: int, seed: int) -> int:
     """Start a writer, kill it, look; how many writes were acknowledged in all."""
     chance, acknowledged = random.Random(seed), dict[str, tuple[int, str]]()
     highest = count = 0
-    for _ in range(kills):
-        command = [sys.executable, "-c", WRITER, str(path)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, bufsize=1) as writer:
-            assert writer.stdout is not None
-            first = writer.stdout.readline().split()
-            assert int(first[1]) >= highest, "a revision was reused"
-            lines = [writer.stdout.readline() for _ in range(chance.randrange(1, 400))]
-            writer.send_signal(signal.SIGKILL)
-            lines += writer.stdout.read().splitlines()
-        for line in lines:
-            _note(acknowledged, line)
-        count += len(lines)
-        highest = max(revision for revision, _ in acknowledged.values())
-        _check(path, acknowledged)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", SEED], text=True, **pipes) as seeds:
+        # Nothing here takes long: a writer that hangs ends the run instead of holding it up.
+        watchdog = threading.Timer(60 + kills, seeds.kill)
+        watchdog.start()
+        for _ in range(kills):
+            start, lines = _round(seeds, path, chance.randrange(1, 400))
+            assert start >= highest, "a revision was reused"
+            for line in lines:
+                _note(acknowledged, line)
+            count += len(lines)
+            highest = max(revision for revision, _ in acknowledged.values())
+            _check(path, acknowledged)
+        watchdog.cancel()
+        assert seeds.stdin is not None
+        seeds.stdin.close()
     return count
+
+
+def _round(seeds: subprocess.Popen[str], path: Path, patience: int) -> tuple[int, list[str]]:
+    """One writer from its birth to its end: the revision it began with, and every write it was told is stored."""
+    assert seeds.stdout is not None
+    _tell(seeds, str(path))
+    start, lines = 0, list[str]()
+    for line in seeds.stdout:
+        if line == "over\n":
+            return start, lines
+        if line.startswith("from "):
+            start = int(line.split()[1])
+            continue
+        lines.append(line)
+        if len(lines) == patience:
+            _tell(seeds, "kill")
+    raise AssertionError(f"the writers' parent is gone, with code {seeds.wait()}")
+
+
+def _tell(seeds: subprocess.Popen[str], line: str) -> None:
+    assert seeds.stdin is not None
+    seeds.stdin.write(f"{line}\n")
+    seeds.stdin.flush()
 
 
 def _note(acknowledged: dict[str, tuple[int, str]], line: str) -> None:

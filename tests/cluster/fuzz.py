@@ -246,9 +246,9 @@ class Fuzz:
         if lost:
             self.failures.append(f"acknowledged and lost: {sorted(lost)}")
         for table in self.plane.cluster.store.tables.values():
-            if table.head or table.wakers:
+            if table.head or table.watchers:
                 self.failures.append(
-                    f"left behind in {table.name}: {len(table.head)} pending, {len(table.wakers)} watching"
+                    f"left behind in {table.name}: {len(table.head)} pending, {len(table.watchers)} watching"
                 )
 
 

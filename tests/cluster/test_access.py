@@ -8,7 +8,7 @@ import pytest
 from allaboard.api import kinds
 from allaboard.api.documents import Key
 from allaboard.api.errors import AboardError, Unauthorized
-from allaboard.cluster.access import AUTHENTICATED, MASTERS, Attributes, Rbac, User, covers
+from allaboard.cluster.access import AUTHENTICATED, MASTERS, Allow, Attributes, Rbac, User, covers
 from allaboard.cluster.tokens import Claim, Tokens, read_tokens
 from tests.cluster.plane import ALICE, SIGNER, START, Plane, plain
 
@@ -104,6 +104,24 @@ def test_mode_allow_lets_everyone_known_do_everything():
         plane = await Plane(mode="allow").furnish()
         assert (await plane.ask("GET", "/api/v1/nodes", token="alice")).code == 200
         assert (await plane.ask("GET", "/api/v1/nodes", token="stranger")).code == 401
+
+    asyncio.run(story())
+
+
+def test_mode_allow_gives_a_pods_account_what_its_roles_say_and_no_more():
+    async def story():
+        plane = await Plane(mode="allow").furnish()
+        allow = Allow(plane.cluster.head)
+        pod = User("system:serviceaccount:default:default", ("system:serviceaccounts", "system:authenticated"))
+        secrets = Attributes("list", "", "secrets", namespace="default")
+        assert not allow.allows(pod, secrets)
+        assert allow.allows(User("alice"), secrets)
+        subject = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
+        rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}]
+        await plane.client.create(kinds.ROLE, role("Role", "r", "default", rules=rules), manager="t")
+        grant = binding("RoleBinding", "r", subject, "Role", "r", "default")
+        await plane.client.create(kinds.ROLE_BINDING, grant, manager="t")
+        assert allow.allows(pod, secrets)
 
     asyncio.run(story())
 

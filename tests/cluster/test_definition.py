@@ -98,5 +98,6 @@ def test_names_are_completed():
 )
 def test_what_a_kind_is_stays(part, field):
     old = stored(CRD, a_definition())
+    old = {**old, "status": {**old["status"], "conditions": [{"type": "Established", "status": "True"}]}}
     found = objections(CRD, old, {**old, "spec": {**old["spec"], **part}})
     assert any(sentence.startswith(field) and sentence.endswith("field is immutable") for sentence in found)

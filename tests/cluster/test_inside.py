@@ -7,7 +7,7 @@ import pytest
 from allaboard.api import kinds
 from allaboard.api.documents import Key
 from allaboard.api.errors import AlreadyExists, Conflict, Gone, Invalid, NotFound
-from allaboard.api.meta import owner_reference, uid_of
+from allaboard.api.meta import key_of, name_of, owner_reference, uid_of
 from allaboard.api.queries import Select
 from allaboard.cluster.memory import Ring
 from tests.cluster.plane import Plane, config_map, pod
@@ -91,6 +91,58 @@ def test_a_pod_is_bound_once_and_never_a_namesake():
             await plane.client.bind(Key("default", "p"), uid_of(made), "n2")
         with pytest.raises(NotFound):
             await plane.client.bind(Key("default", "none"), "", "n1")
+
+    run(story)
+
+
+def test_the_pods_of_a_gang_are_bound_with_one_commit_and_each_is_answered():
+    async def story(plane):
+        uids = [uid_of(await plane.client.create(kinds.POD, pod(name), manager="t")) for name in ("a", "b")]
+        wanted = [
+            (Key("default", "a"), uids[0], "n1"),
+            (Key("default", "b"), "x", "n1"),
+            (Key("default", "c"), "", "n"),
+        ]
+        before = plane.cluster.store.revision
+        answers = await plane.client.bind_many(wanted)
+        assert [type(answer) for answer in answers] == [type(None), Conflict, NotFound]
+        assert plane.cluster.store.committed == before + 1
+        pods = await plane.client.list(kinds.POD)
+        assert [one["spec"].get("nodeName") for one in pods] == ["n1", None]
+
+    run(story)
+
+
+def test_many_that_are_new_are_applied_with_one_commit_and_each_is_answered():
+    async def story(plane):
+        client = plane.client
+        wanted = [(kinds.CONFIG_MAP, config_map("a")), (kinds.CONFIG_MAP, config_map("b") | {"data": {"a b": "x"}})]
+        made, refused = await client.apply_new(wanted, manager="t")
+        assert isinstance(refused, Invalid)
+        (entry,) = made["metadata"]["managedFields"]
+        assert (entry["manager"], entry["operation"]) == ("t", "Apply")
+        assert await client.apply(*wanted[0], manager="t") == made
+
+    run(story)
+
+
+def test_what_exists_or_is_named_twice_is_not_applied_as_new():
+    async def story(plane):
+        there, new = (kinds.CONFIG_MAP, config_map("there")), (kinds.CONFIG_MAP, config_map("new"))
+        await plane.client.create(*there, manager="t")
+        assert [await plane.client.apply_new(each, manager="t") for each in ([there, new], [new, new])] == [None, None]
+        assert [name_of(one) for one in await plane.client.list(kinds.CONFIG_MAP)] == ["there"]
+
+    run(story)
+
+
+def test_many_are_deleted_with_one_commit_and_each_is_answered():
+    async def story(plane):
+        made = [await plane.client.create(kinds.CONFIG_MAP, config_map(name), manager="t") for name in ("a", "b")]
+        wanted = [(key_of(made[0]), uid_of(made[0])), (key_of(made[1]), "another"), (Key("default", "c"), "")]
+        answers = await plane.client.delete_many(kinds.CONFIG_MAP, wanted)
+        assert [type(answer) for answer in answers] == [type(None), Conflict, NotFound]
+        assert [name_of(one) for one in await plane.client.list(kinds.CONFIG_MAP)] == ["b"]
 
     run(story)
 

@@ -74,11 +74,11 @@ def test_a_watch_is_flushed_at_once_and_forgotten_when_its_client_goes():
         reader, writer = await connect()
         writer.write(head("GET", f"{CMS}?watch=true"))
         await reader.readuntil(b"\r\n\r\n")
-        await until(lambda: table.wakers)
+        await until(lambda: table.watchers)
         await plane.client.create(kinds.CONFIG_MAP, config_map("a"), manager="t")
         assert b'"type":"ADDED"' in await reader.readuntil(b"}\n")
         writer.close()
-        await until(lambda: not table.wakers)
+        await until(lambda: not table.watchers)
 
     served(story)
 
@@ -92,14 +92,14 @@ def test_a_watcher_that_does_not_read_falls_off_and_is_let_go():
         writer.write(
             head("GET", f"{CMS}?watch=true&resourceVersion={plane.cluster.store.committed}", "Connection: close")
         )
-        await until(lambda: table.wakers)
+        await until(lambda: table.watchers)
         for index in range(200):
             await plane.client.create(kinds.CONFIG_MAP, config_map(f"n{index}", k="x" * 200_000), manager="t")
             await asyncio.sleep(0)
         writer.transport.resume_reading()
         told = await reader.read()
         assert b'"code":410' in told and told.endswith(b"0\r\n\r\n")
-        assert not table.wakers
+        assert not table.watchers
         writer.close()
 
     served(story)

@@ -4,11 +4,12 @@ import asyncio
 import os
 import sqlite3
 import stat
+import subprocess
 
 import pytest
 
 from allaboard.api.documents import Key
-from allaboard.api.errors import NoSpace
+from allaboard.api.errors import Gone, NoSpace
 from allaboard.cluster.memory import Store
 from allaboard.cluster.sqlite import BLOCK, VERSION, Sqlite, StoreUnusable
 from tests.cluster.chaos import kill
@@ -140,7 +141,63 @@ def test_writes_are_refused_and_reads_go_on(tmp_path, pragma, words):
     asyncio.run(again())
 
 
-@pytest.mark.slow
 def test_kill_9_at_random_moments_loses_no_acknowledged_write(tmp_path):
     """Fifty times; `make chaos` does it a thousand times."""
     assert kill(tmp_path / "plane.db", kills=50, seed=7) > 0
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of one megabyte, as whoever may mount one."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip(f"may not mount a tmpfs: {made.stderr.decode().strip()}")
+    yield disk
+    subprocess.run(["umount", "-l", str(disk)], check=False)
+
+
+def test_a_disk_that_is_really_full_refuses_writes_and_goes_on_when_there_is_room(small_disk):
+    async def story():
+        ballast = small_disk / "ballast"
+        ballast.write_bytes(b"x" * 300_000)
+        store = Store(Sqlite(small_disk / "plane.db"))
+        table, refused, stored = store.table("configmaps"), [], []
+        for index in range(40):
+            try:
+                await store.commit(store.put("configmaps", document(f"n{index}", "y" * 50_000), None))
+                stored.append(f"n{index}")
+            except NoSpace as fault:
+                refused.append(fault)
+        assert stored and refused and refused[0].code == 507
+        assert {item.key.name for item in table.items()} == set(stored)
+        ballast.unlink()
+        await store.commit(store.put("configmaps", document("after", "z" * 1000), None))
+        store.journal.close()
+        return [*stored, "after"]
+
+    names = asyncio.run(story())
+    (health,) = sqlite3.connect(small_disk / "plane.db").execute("PRAGMA integrity_check").fetchone()
+    held = {
+        key.rpartition("/")[2] for (key,) in sqlite3.connect(small_disk / "plane.db").execute("SELECT key FROM obj")
+    }
+    assert (health, held) == ("ok", set(names))
+
+
+def test_after_a_restart_a_watch_from_before_is_told_to_list_again(tmp_path):
+    async def story(old):
+        store = Store(Sqlite(tmp_path / "plane.db"))
+        table = store.table("configmaps")
+        if old is not None:
+            with pytest.raises(Gone):
+                table.ring.position(old)
+            assert table.ring.position(store.committed) == table.ring.end
+        await store.commit(store.put("configmaps", document(f"after{old}"), None))
+        store.journal.close()
+        return store.committed
+
+    first = asyncio.run(story(None))
+    assert asyncio.run(story(first)) > first

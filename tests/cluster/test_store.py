@@ -129,6 +129,23 @@ def test_a_watcher_that_falls_off_the_ring_is_told_to_list_again():
         watcher.take()
 
 
+def test_a_past_that_weighs_too_much_is_forgotten_but_not_before_watchers_have_seen_it():
+    store = Store(NoJournal())
+    table = store.table("configmaps")
+    table.ring = Ring(0, past=1000)
+    slow, quick = (Watcher(store, table, 0, "", None) for _ in range(2))
+    for value in range(50):
+        store.commit(put(store, "x", value))
+        quick.take()
+    assert table.ring.start == 0 and table.ring.weight > 1000
+    assert [decode(item.data)["data"]["value"] for _, item in slow.take()] == [str(value) for value in range(50)]
+    store.commit(put(store, "x", 50))
+    assert table.ring.weight <= 1000 and table.ring.weight == sum(change.weight for change in table.ring.changes)
+    with pytest.raises(Gone):
+        table.ring.position(1)
+    assert len(quick.take()) == len(slow.take()) == 1
+
+
 def test_a_writer_sees_what_is_not_committed_and_a_reader_does_not():
     store = Store(NoJournal())
     table = store.table("configmaps")

@@ -55,7 +55,10 @@ OPENINGS = {
         {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"},
         [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")],
     ),
-}
+    "so does a watch from no revision, where bookmarks are wanted": (
+        {"allowWatchBookmarks": "true"}, [("ADDED", "a"), ("ADDED", "b"), ("BOOKMARK", "")]
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("query", "want"), OPENINGS.values(), ids=OPENINGS)

@@ -1,4 +1,4 @@
-"""What Kubernetes' own validation (v1.35.0) says about documents with something wrong in them; ours says the same."""
+"""What Kubernetes' own validation (v1.35, v1.37) says about documents with something wrong; ours says the same."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,8 @@ import pytest
 from allaboard.api.kinds import kind_of
 from tests.cluster.judging import complaints
 
-CASES = json.loads((Path(__file__).parent.parent / "golden" / "cluster" / "verdicts.json").read_text())
+GOLDEN = Path(__file__).parent.parent / "golden" / "cluster"
+CASES = [case for path in sorted(GOLDEN.glob("verdicts*.json")) for case in json.loads(path.read_text())]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case['sent']['kind']} {n}" for n, case in enumerate(CASES)])

@@ -34,6 +34,7 @@ from allaboard.scheduling.facts import (
 from allaboard.scheduling.fairshare import Tree, divide_tree
 from allaboard.scheduling.session import Session
 from allaboard.scheduling.state import State
+from allaboard.scheduling.telling import world_of
 from tests.conformance.results import Result
 
 NOW = 1_000_000_000.0
@@ -253,10 +254,11 @@ def policy(scenario: Scenario) -> policies.Policy:
         actions=tuple(scenario["actions"]),
         consolidation_victims=-1,
         stale_grace=60.0 if scenario["actions"] == ["stalegangeviction"] else 0.0,
+        signatures=bool(scenario.get("options", {}).get("signatures")),
     )
     if scenario.get("plugins"):
         named = {plugin["name"]: plugin.get("args") or {} for plugin in scenario["plugins"]}
-        chosen = replace(chosen, plugins=policies.make(named))
+        chosen = replace(chosen, plugins=policies.make(named), generators=policies.chosen_generators(named))
     return chosen
 
 
@@ -295,13 +297,14 @@ def play(scenario: Scenario) -> Outcome:
 def run_round(facts: World, rules: policies.Policy) -> Session:
     session = Session(State.build(facts), rules, NOW)
     for action in rules.actions:
+        session.action = action
         ACTIONS[action](session)
     return session
 
 
 def next_world(session: Session, staying: set[str]) -> World:
     """The round rule: evicted and promised pods wait again, bound ones run."""
-    facts = session.state.world()
+    facts = world_of(session.state)
     return replace(facts, gangs=tuple(_next_gang(gang, gang.name in staying) for gang in facts.gangs))
 
 
@@ -316,7 +319,7 @@ def _next_task(task: Task, stays: bool) -> Task:
 
 
 def pods(session: Session) -> dict[str, dict[str, Any]]:
-    return _pods_of(session.state.world())
+    return _pods_of(world_of(session.state))
 
 
 def _pods_of(facts: World) -> dict[str, dict[str, Any]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.doors import Person
+from tests.e2e.doors import PATIENCE, Person
 
 EMBEDDED = "namespaces,accounts,rootca,garbage,nodes"
 ELSEWHERE = "trainjob,jobset,job,ttl,grouper,scheduler,podgroups,queues,binder"
@@ -24,7 +24,7 @@ def divided():
     someone = Person(home)
     plane = [sys.executable, "-m", "allaboard", "serve", f"--home={home}", "--port=0", f"--controllers={EMBEDDED}"]
     processes = [subprocess.Popen(plane, env=someone.environment)]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not (home / "plane.json").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     control = [sys.executable, "-m", "allaboard", f"--kubeconfig={home / 'kubeconfig'}", "control"]
@@ -36,7 +36,11 @@ def divided():
     yield someone
     for process in reversed(processes):
         process.terminate()
-        process.wait(30)
+    for process in reversed(processes):
+        try:
+            process.wait(PATIENCE)
+        finally:
+            process.kill()
     shutil.rmtree(home, ignore_errors=True)
 
 
@@ -73,9 +77,9 @@ def test_a_job_trains_when_its_controllers_live_elsewhere(divided, tmp_path):
     path = tmp_path / "job.yaml"
     path.write_text(JOB)
     assert divided.aboard("apply", "-f", str(path)).code == 0
-    said = divided.aboard("wait", "far", "--timeout=40")
+    said = divided.aboard("wait", "far", "--timeout=240")
     assert said.code == 0, said.err
     assert divided.aboard("logs", "far").out.count("hello from afar") == 2
     for path, words in (("healthz", "ok"), ("readyz", "ok"), ("metrics", "controller_runtime_reconcile_total")):
-        with urllib.request.urlopen(f"http://127.0.0.1:{divided.health}/{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{divided.health}/{path}", timeout=PATIENCE) as answer:
             assert words in answer.read().decode()

@@ -7,11 +7,14 @@ import sys
 import urllib.request
 from pathlib import Path
 
+from tests.e2e.doors import PATIENCE
+
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "05-from-python.md"
 SERVES = """
 import http.server
+server = http.server.HTTPServer(("127.0.0.1", 8000), http.server.SimpleHTTPRequestHandler)
 print("serving", flush=True)
-http.server.HTTPServer(("127.0.0.1", 8000), http.server.SimpleHTTPRequestHandler).serve_forever()
+server.serve_forever()
 """
 FAILS = "import sys\nprint('all is lost', flush=True)\nsys.exit(3)\n"
 
@@ -25,7 +28,7 @@ def script(tmp_path, text):
 def test_the_guides_example_runs_as_it_stands(person, tmp_path):
     (code,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL)
     command = [sys.executable, script(tmp_path, code)]
-    done = subprocess.run(command, env=person.environment, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, env=person.environment, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert sorted(lines[:2]) == ["r0 rank 0 of 2: 3 steps, lr 0.1", "r1 rank 1 of 2: 3 steps, lr 0.1"]
@@ -37,12 +40,13 @@ def test_a_job_that_cannot_fit_is_foreseen_explained_and_made_smaller(person, tm
     foreseen = person.aboard("plan", *wide)
     assert foreseen.code == 1 and "(NeverFits)" in foreseen.out and "fits now with --nodes" in foreseen.out
     assert person.aboard("run", *wide, "--name=wide", "--detach").code == 0
-    assert person.aboard("wait", "wide", "--for=running", "--timeout=1").code == 124
-    why = person.aboard("why", "wide").out
-    assert "wide is IMPOSSIBLE" in why and "NeverFits" in why
+    assert person.aboard("wait", "wide", "--for=running", "--timeout=0.5").code == 124
+    # A node that just joined is waited for.
+    why = person.until(lambda said: "wide is IMPOSSIBLE" in said.out, "why", "wide").out
+    assert "NeverFits" in why
     assert re.search(r"aboard scale wide --nodes \d+", why)
     assert person.aboard("scale", "wide", "--nodes=1").code == 0
-    assert person.aboard("wait", "wide", "--timeout=40").code == 0
+    assert person.aboard("wait", "wide", "--timeout=240").code == 0
     refused = person.aboard("scale", "wide", "--nodes=2")
     assert refused.code == 5 and "is complete" in refused.err
 
@@ -58,18 +62,18 @@ def test_the_first_failure_outlives_its_pod(person, tmp_path):
 
 def test_files_and_ports_by_rank(person, tmp_path):
     assert person.aboard("run", script(tmp_path, SERVES), "--name=web", "--detach").code == 0
-    assert person.aboard("wait", "web", "--for=running", "--timeout=30").code == 0
+    assert person.aboard("wait", "web", "--for=running", "--timeout=240").code == 0
     (tmp_path / "here.txt").write_text("carried over")
     assert person.aboard("cp", str(tmp_path / "here.txt"), "web:/tmp/there.txt").code == 0
     assert person.aboard("exec", "web", "--", "cat", "/tmp/there.txt").out == "carried over"
     assert person.aboard("cp", "web:/tmp/there.txt", str(tmp_path / "back.txt")).code == 0
     assert (tmp_path / "back.txt").read_text() == "carried over"
-    command = [sys.executable, "-m", "allaboard", "port-forward", "web", ":8000"]
-    with subprocess.Popen(command, env=person.environment, stderr=subprocess.PIPE, text=True) as forwarding:
+    person.until(lambda said: "serving" in said.out, "logs", "web")
+    with person.running("port-forward", "web", ":8000") as forwarding:
         port = re.search(r"127\.0\.0\.1:(\d+)", forwarding.stderr.readline()).group(1)
-        assert urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10).status == 200
+        assert urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE).status == 200
         forwarding.send_signal(signal.SIGINT)
-        assert forwarding.wait(10) == 130
+        assert forwarding.wait(PATIENCE) == 130
     for words in (("top", "nodes"), ("top", "jobs"), ("queue",), ("events", "web")):
         assert person.aboard(*words).code == 0, words
     assert person.aboard("delete", "tj", "web").code == 0

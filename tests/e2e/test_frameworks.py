@@ -31,7 +31,7 @@ spec:
 def test_mpi_ranks_run_on_every_node(person, tmp_path):
     file = tmp_path / "mpi.yaml"
     file.write_text(MPI % RANKS)
-    done = person.aboard("run", str(file), patience=120)
+    done = person.aboard("run", str(file))
     assert done.code == 0, done.out + done.err
     lines = {
         line.partition("rank ")[2].strip()
@@ -78,10 +78,8 @@ def test_an_mpi_job_of_old_boards_whole_with_its_launcher(person, tmp_path):
     file = tmp_path / "job.yaml"
     file.write_text(MPI_JOB)
     assert person.aboard("apply", "-f", str(file)).code == 0
-    for _ in range(300):
-        status = json.loads(person.aboard("get", "mpijob", "legacy", "-o", "json").out).get("status", {})
-        if any(condition["type"] in ("Succeeded", "Failed") for condition in status.get("conditions", ())):
-            break
+    ended = lambda said: any(word in said.out for word in ('"type": "Succeeded"', '"type": "Failed"'))
+    person.until(ended, "get", "mpijob", "legacy", "-o", "json")
     groups = json.loads(person.aboard("get", "podgroups", "-o", "json").out)["items"]
     assert [group["spec"]["minMember"] for group in groups if "legacy" in group["metadata"]["name"]] == [3]
     pods = json.loads(person.aboard("get", "pods", "-o", "json").out)["items"]
@@ -118,7 +116,7 @@ spec:
 def test_torchrun_needs_nothing_but_the_variables(person, tmp_path):
     file = tmp_path / "torch.yaml"
     file.write_text(TORCH)
-    done = person.aboard("run", str(file), patience=120)
+    done = person.aboard("run", str(file))
     assert done.code == 0, done.out + done.err
     assert all(f"rank {rank} of 4 sums to 6" in done.out + done.err for rank in range(4))
 
@@ -168,7 +166,7 @@ def test_a_framework_finds_its_peers_by_its_variables(person, tmp_path, package)
     file = tmp_path / "job.yaml"
     values = {"path": os.environ.get("PYTHONPATH", ""), "python": sys.executable, "program": json.dumps(program)}
     file.write_text(PYTHON.format(name=f"with-{package}", runtime=runtime, **values))
-    done = person.aboard("run", str(file), patience=120)
+    done = person.aboard("run", str(file))
     assert done.code == 0, done.out + done.err
     assert all(words.format(rank) in done.out + done.err for rank in range(2))
 
@@ -235,7 +233,7 @@ def test_data_is_there_when_training_begins(person, tmp_path):
     file.write_text(FETCHING)
     applied = person.aboard("apply", "-f", str(file))
     assert applied.code == 0, applied.err
-    waited = person.aboard("wait", "fetched", "--timeout", "60", patience=90)
+    waited = person.aboard("wait", "fetched", "--timeout", "240")
     said = person.aboard("logs", "fetched", "--rank", "all")
     assert waited.code == 0, waited.err + said.out + person.aboard("why", "fetched").out
     assert "fetched before training" in said.out

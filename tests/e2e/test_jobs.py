@@ -1,6 +1,9 @@
 """What a user tries next: failures, gangs that wait, suspension, deletion, and everything through one plane."""
 
 import json
+import re
+
+from tests.e2e.doors import WAITS
 
 FAILS = """
 import os, sys, time
@@ -9,10 +12,9 @@ print("rank", rank, "starts", flush=True)
 if rank == 1:
     print("something went wrong in here", flush=True)
     sys.exit(3)
-time.sleep(60)
+time.sleep(6000)
 """
-SLEEPS = "import time\nprint('asleep', flush=True)\ntime.sleep(120)\n"
-WAITS_FOR_A_WORD = "import os, time\nwhile not os.path.exists('/tmp/go'):\n    time.sleep(0.05)\n"
+SLEEPS = "import time\nprint('asleep', flush=True)\ntime.sleep(6000)\n"
 
 
 def script(tmp_path, text):
@@ -36,31 +38,30 @@ def test_the_first_failing_rank_is_shown_with_its_code_and_last_lines(person, tm
 
 
 def test_a_gang_that_does_not_fit_waits_whole_and_runs_when_there_is_room(person, tmp_path):
-    waits = script(tmp_path, WAITS_FOR_A_WORD)
+    waits = script(tmp_path, WAITS)
     cpus = json.loads(person.aboard("get", "node", "-o", "json").out)["items"][0]["status"]["allocatable"]["cpu"]
     half = f"{int(float(cpus) * 1000) // 2 if not cpus.endswith('m') else int(cpus[:-1]) // 2}m"
     for name in ("first", "second"):
         assert person.aboard("run", waits, "--nodes=2", f"--cpus={half}", f"--name={name}", "--detach").code == 0
-    assert person.aboard("wait", "first", "--for=running", "--timeout=30").code == 0
-    line = next(line for line in person.aboard("ps").out.splitlines() if line.startswith("second"))
-    assert " 0/2 " in line and "Pending" in line and "(" in line
+    assert person.aboard("wait", "first", "--for=running", "--timeout=240").code == 0
+    waits = re.compile(r"(?m)^second\b.* 0/2 .*Pending.*\(")
+    person.until(lambda said: waits.search(said.out), "ps")
     for job in ("first", "second"):
-        assert person.aboard("wait", job, "--for=running", "--timeout=40").code == 0
-        for rank in ("0", "1"):
-            assert person.aboard("exec", job, f"--rank={rank}", "--", "touch", "/tmp/go").code == 0
-        assert person.aboard("wait", job, "--timeout=40").code == 0
+        assert person.aboard("wait", job, "--for=running", "--timeout=240").code == 0
+        person.release(job, 0, 1)
+        assert person.aboard("wait", job, "--timeout=240").code == 0
     assert phase(person, "first") == phase(person, "second") == "Succeeded"
 
 
 def test_suspend_takes_the_pods_away_and_resume_brings_them_back(person, tmp_path):
     assert person.aboard("run", script(tmp_path, SLEEPS), "--name=sleeper", "--detach").code == 0
-    assert person.aboard("wait", "sleeper", "--for=running", "--timeout=30").code == 0
+    assert person.aboard("wait", "sleeper", "--for=running", "--timeout=240").code == 0
     inside = person.aboard("exec", "sleeper", "--", "sh", "-c", "hostname; exit 7")
     assert (inside.code, inside.out.strip()) == (7, "sleeper-node-0-0")
     assert person.aboard("suspend", "sleeper").code == 0
-    assert person.aboard("wait", "sleeper", "--for=suspended", "--timeout=40").code == 0
+    assert person.aboard("wait", "sleeper", "--for=suspended", "--timeout=240").code == 0
     assert person.aboard("resume", "sleeper").code == 0
-    assert person.aboard("wait", "sleeper", "--for=running", "--timeout=40").code == 0
+    assert person.aboard("wait", "sleeper", "--for=running", "--timeout=240").code == 0
     said = person.aboard("delete", "tj", "sleeper")
     assert said.code == 0, said.err
     for kind in ("jobsets", "jobs", "pods", "podgroups", "configmaps"):

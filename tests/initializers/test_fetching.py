@@ -199,6 +199,93 @@ def test_objects_of_google_cloud_storage(tmp_path):
     assert {request.headers.get("authorization") for request in asked} == {"Bearer t"}
 
 
+class Fickle:
+    """A source that is right but for its first download of a file: that breaks off, or comes damaged."""
+
+    def __init__(self, source, is_file, *, cut=None, damaged=False):
+        self.source, self.is_file, self.cut, self.damaged = source, is_file, cut, damaged
+
+    def __call__(self, request: Asked) -> Answer:
+        answer = self.source(request)
+        if not self.is_file(request.path):
+            return answer
+        if self.damaged:
+            return Answer(answer.body[:-1] + b"?", headers=answer.headers)
+        answer.cut, self.cut = self.cut, None
+        return answer
+
+
+BODY = b"0123456789" * 1000
+SHA = base64.b64encode(hashlib.sha256(BODY).digest()).decode()
+# A source with one file, which of its answers are that file, and what a TrainJob writes.
+SOURCES = {
+    "hf": (Hub({"a.bin": BODY}), lambda path: "/resolve/" in path, lambda url: ("hf://o/d", url)),
+    "gs": (Cloud({"set/a.bin": BODY}), lambda path: path.endswith("a.bin"), lambda url: ("gs://bucket/set", url)),
+    "http": (
+        lambda request: Answer(BODY, headers={"ETag": '"1"', "Repr-Digest": f"sha-256=:{SHA}:"}),
+        lambda path: True,
+        lambda url: (f"{url}/a.bin", ""),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "is_file", "place"), SOURCES.values(), ids=SOURCES)
+def test_every_source_goes_on_where_it_stopped(tmp_path, source, is_file, place):
+    with serving(Fickle(source, is_file, cut=4321)) as (url, asked):
+        uri, endpoint = place(url)
+        code, said = run("dataset", tmp_path, STORAGE_URI=uri, ENDPOINT=endpoint, ACCESS_TOKEN="t")
+    assert (code, found(tmp_path)) == (0, {"a.bin": BODY})
+    assert said[-1] in ("fetched 1/1 files, 9.8 KiB/9.8 KiB", "fetched 1/1 files, 9.8 KiB")  # every byte counts once
+    assert [request.headers.get("range") for request in asked if is_file(request.path)][-1] == "bytes=4321-"
+
+
+@pytest.mark.parametrize(("source", "is_file", "place"), SOURCES.values(), ids=SOURCES)
+def test_every_source_is_checked_by_its_checksum(tmp_path, source, is_file, place):
+    with serving(Fickle(source, is_file, damaged=True)) as (url, _):
+        uri, endpoint = place(url)
+        code, said = run("dataset", tmp_path, STORAGE_URI=uri, ENDPOINT=endpoint, ACCESS_TOKEN="t")
+    assert (code, found(tmp_path)) == (1, {})
+    assert "the download was damaged" in said[-1]
+
+
+def changing(before, after):
+    """A file that is another one after its first download broke off; its tag says so."""
+    versions = [Answer(before, headers={"ETag": '"1"'}, cut=10)]
+
+    def respond(request: Asked) -> Answer:
+        if versions:
+            return versions.pop()
+        if request.headers.get("if-range", '"2"') != '"2"':
+            request.headers.pop("range", None)
+        return Answer(after, headers={"ETag": '"2"'})
+
+    return respond
+
+
+def test_the_rest_of_another_version_is_not_put_behind_a_part(tmp_path):
+    with serving(changing(b"a" * 100, b"b" * 100)) as (url, asked):
+        assert run("dataset", tmp_path, STORAGE_URI=f"{url}/x.bin")[0] == 0
+    assert found(tmp_path) == {"x.bin": b"b" * 100}
+    assert asked[1].headers["if-range"] == '"1"'
+
+
+@pytest.mark.parametrize("tag", [{}, {"ETag": 'W/"1"'}], ids=["no tag", "a weak tag"])
+def test_a_part_that_nothing_identifies_begins_anew(tmp_path, tag):
+    (tmp_path / "x.bin.part").write_bytes(b"old")
+    with serving(lambda request: Answer(b"new and whole", headers=tag)) as (url, asked):
+        assert run("dataset", tmp_path, STORAGE_URI=f"{url}/x.bin")[0] == 0
+    assert (found(tmp_path), asked[0].headers.get("range")) == ({"x.bin": b"new and whole"}, None)
+
+
+def test_progress_is_told_every_few_seconds():
+    moments, said = iter([0.0, 1.0, 6.0, 6.0, 7.0]), []
+    progress = fetching.Progress(2, 4096, said.append, lambda: next(moments))
+    progress.piece(1024)
+    progress.piece(1024)
+    progress.piece(1024)
+    assert said == ["fetched 0/2 files, 2.0 KiB/4.0 KiB"]
+
+
 def test_a_folder_that_is_mounted_is_copied(tmp_path):
     source, target = tmp_path / "source", tmp_path / "target"
     (source / "sub").mkdir(parents=True)

@@ -1,11 +1,14 @@
 """Fetching from S3: against a real S3 server (moto), and our signature against botocore's."""
 
+import urllib.request
 from datetime import UTC, datetime
+from urllib.parse import quote
 
 import pytest
 
 from allaboard.initializers import fetching
 from allaboard.initializers.s3 import EMPTY, Keys, Request, signed
+from tests.initializers.servers import Answer, serving
 
 boto3 = pytest.importorskip("boto3", reason="S3 tests need moto: pip install 'moto[s3,server]'")
 moto_server = pytest.importorskip("moto.server", reason="S3 tests need moto: pip install 'moto[s3,server]'")
@@ -73,6 +76,43 @@ def test_a_second_run_fetches_nothing_again(s3, tmp_path):
     before = (tmp_path / "a").stat().st_mtime_ns
     assert run(tmp_path, s3, "s3://again/")[0] == 0
     assert (tmp_path / "a").stat().st_mtime_ns == before
+
+
+class Between:
+    """Somebody on the line to S3, who passes everything on but ends the first download early, or spoils it."""
+
+    def __init__(self, url, *, cut=None, spoil=False):
+        self.url, self.cut, self.spoil = url, cut, spoil
+
+    def __call__(self, asked):
+        query = "&".join(f"{name}={quote(value[0], safe='')}" for name, value in sorted(asked.query.items()))
+        request = urllib.request.Request(f"{self.url}{asked.path}?{query}" if query else f"{self.url}{asked.path}")
+        for name in ("authorization", "x-amz-date", "x-amz-content-sha256"):
+            if name in asked.headers:
+                request.add_header(name, asked.headers[name])
+        with urllib.request.urlopen(request) as answer:
+            body, tag = answer.read(), answer.headers.get("ETag", "")
+        if "list-type" in asked.query:
+            return Answer(body)
+        body = body[:-1] + b"?" if self.spoil else body
+        cut, self.cut = self.cut, None
+        return Answer(body, headers={"ETag": tag}, cut=cut)
+
+
+def test_a_broken_download_goes_on_where_it_stopped(s3, tmp_path):
+    bucket(s3, "broken", {"set/big": b"0123456789" * 1000})
+    with serving(Between(s3[0], cut=4321)) as (url, asked):
+        assert run(tmp_path, (url, None), "s3://broken/set/")[0] == 0
+    assert found(tmp_path) == {"big": b"0123456789" * 1000}
+    assert [request.headers.get("range") for request in asked if request.path.endswith("/big")] == [None, "bytes=4321-"]
+
+
+def test_a_damaged_object_is_refused_and_thrown_away(s3, tmp_path):
+    bucket(s3, "spoilt", {"set/big": b"0123456789"})
+    with serving(Between(s3[0], spoil=True)) as (url, _):
+        code, said = run(tmp_path, (url, None), "s3://spoilt/set/")
+    assert (code, found(tmp_path)) == (1, {})
+    assert "the download was damaged" in said[-1]
 
 
 def test_a_role_lends_its_keys(s3, tmp_path):

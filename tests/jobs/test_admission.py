@@ -58,6 +58,7 @@ def changed(document, *path, value):
 
 
 PLAIN = "<nil>: Internal error: "
+FIRST = "spec.replicatedJobs[0].template.spec"
 RULES = [{"name": "r", "action": "RestartJob"}]
 REFUSED = {
     "nothing to complain about": (jobset("a:2x2 b:1<a"), ""),
@@ -73,7 +74,7 @@ REFUSED = {
     ),
     "a restart in place": (
         jobset("a:1", failurePolicy={"restartStrategy": "InPlaceRestart"}),
-        f"{PLAIN}InPlaceRestart restart strategy is not allowed when InPlaceRestart feature gate is disabled",
+        f"{PLAIN}InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled",
     ),
     "a rule with a bad name": (
         jobset("a:1", failurePolicy={"rules": [{"name": "1", "action": "FailJobSet"}]}),
@@ -129,8 +130,13 @@ def test_an_elastic_set_changes_both_sizes_together():
     one = changed(old, *entry, "parallelism", value=3)
     both = changed(one, *entry, "completions", value=3)
     assert words(both, old, ["ElasticJobSet"]) == ""
-    assert "field is immutable" in words(one, old, ["ElasticJobSet"])
+    unequal = "completions must be equal to parallelism for Elastic Indexed Jobs"
+    assert words(one, old, ["ElasticJobSet"]) == f"{FIRST}.completions: Invalid value: 2: {unequal}"
+    none = changed(both, *entry, "parallelism", value=0)
+    assert words(none, old, ["ElasticJobSet"]).startswith(f"[{FIRST}.parallelism: Invalid value: 0: parallelism must")
     assert "field is immutable" in words(both, old)
+    over = {**old, "status": {"conditions": [{"type": "Completed", "status": "True"}]}}
+    assert words(both, over, ["ElasticJobSet"]).startswith(f"{FIRST}: Forbidden: Cannot mutate parallelism or")
 
 
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="no recorded behaviour beside the repository")
@@ -155,6 +161,7 @@ def test_recorded_refusals_have_the_recorded_words():
 
 def pod(index, node="", selector=None):
     marks = {"jobset.sigs.k8s.io/jobset-name": "js", "jobset.sigs.k8s.io/job-key": "k"}
+    marks |= {"jobset.sigs.k8s.io/replicatedjob-name": "a", "jobset.sigs.k8s.io/job-index": "0"}
     notes = {
         "alpha.jobset.sigs.k8s.io/exclusive-topology": "rack",
         "batch.kubernetes.io/job-completion-index": str(index),
@@ -184,6 +191,27 @@ def test_followers_wait_for_their_leader_and_then_go_where_it_is():
     late = defaults.mutate(Asked(pod(1)), view)
     assert late["spec"]["nodeSelector"] == {"rack": "r1"}
     assert rules.validate(Asked(late), view).refusal is None
+
+
+def test_with_two_leaders_nobody_knows_whom_to_follow():
+    defaults, rules = hooks()[1], hooks()[3]
+    node = {"metadata": {"name": "n", "labels": {"rack": "r1"}}}
+    failed, second = pod(0, node="n"), pod(0, node="n")
+    view = Documents({(kinds.POD, 0): failed, (kinds.POD, 1): second, (kinds.NODE, Key("", "n")): node})
+    late = defaults.mutate(Asked(pod(1)), view)
+    assert "nodeSelector" not in late["spec"]
+    words = rules.validate(Asked(pod(1, selector={"rack": "r1"})), view).refusal.message
+    assert words == "expected 1 leader pod (js-a-0-0), but got 2. this is an expected, transient error"
+    failed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert defaults.mutate(Asked(pod(1)), view)["spec"]["nodeSelector"] == {"rack": "r1"}
+
+
+def test_a_follower_does_not_follow_the_leader_of_an_earlier_attempt():
+    defaults, node = hooks()[1], {"metadata": {"name": "n", "labels": {"rack": "r1"}}}
+    old = pod(0, node="n")
+    old["metadata"]["ownerReferences"][0]["uid"] = "before"
+    view = Documents({(kinds.POD, 0): old, (kinds.NODE, Key("", "n")): node})
+    assert "nodeSelector" not in defaults.mutate(Asked(pod(1)), view)["spec"]
 
 
 def test_defaults_are_those_of_upstream():

@@ -72,6 +72,11 @@ PASSES = {
     "too late is too late": (cron(startingDeadlineSeconds=10), [], ""),
     "no overlap where it is forbidden": (cron(concurrencyPolicy="Forbid"), [job("old")], "JobAlreadyActive"),
     "the new replaces the old": (cron(concurrencyPolicy="Replace"), [job("old")], f"+c-{MINUTE} -old"),
+    "nor does it replace itself after a death": (
+        cron(concurrencyPolicy="Replace"),
+        [job(f"c-{MINUTE}")],
+        f"+c-{MINUTE}",
+    ),
     "a few old jobs are kept": (
         cron(suspend=True, successfulJobsHistoryLimit=1),
         [job("a", "Complete"), job("b", "Complete"), job("c", "Failed")],
@@ -83,6 +88,17 @@ PASSES = {
         "SawCompletedJob",
     ),
     "a loss is told": (cron(suspend=True, status={"active": [{"uid": "a", "name": "a"}]}), [], "MissingJob"),
+    "a day that never comes is told": (cron(schedule="0 0 31 2 *"), [], "InvalidSchedule"),
+    "many missed moments are told, and the last one made up for": (
+        cron(created=NOON - timedelta(days=1)),
+        [],
+        f"+c-{MINUTE} TooManyMissedTimes",
+    ),
+    "what we remove ourselves is not missed": (
+        cron(suspend=True, successfulJobsHistoryLimit=0, status={"active": [{"uid": "a", "name": "a"}]}),
+        [job("a", "Complete")],
+        "-a",
+    ),
     "a bad schedule is told": (cron(schedule="x"), [], "UnparseableSchedule"),
     "a bad zone is told": (cron(timeZone="Mars/Olympus"), [], "UnknownTimeZone"),
 }
@@ -98,3 +114,27 @@ def test_the_status_lists_jobs_at_work_and_the_last_success():
     status = plan.status[0].document["status"]
     assert [entry["name"] for entry in status["active"]] == ["a"]
     assert status["lastSuccessfulTime"] == "2026-01-01T11:00:00Z"
+
+
+def test_what_is_replaced_leaves_the_list_at_once():
+    status = {"active": [{"uid": "old", "name": "old"}]}
+    plan = cronjob.decide(cron(concurrencyPolicy="Replace", status=status), [job("old")], NOON)
+    assert "active" not in plan.status[0].document["status"]
+
+
+SPRING, AUTUMN = datetime(2026, 3, 8, 0, tzinfo=UTC), datetime(2026, 11, 1, 0, tzinfo=UTC)
+DST = {
+    #                             schedule      from     the next three, all in UTC
+    "an hour that is skipped":   ("30 2 * * *", SPRING,  "03-09T06:30 03-10T06:30 03-11T06:30"),
+    "an hour that comes twice":  ("30 1 * * *", AUTUMN,  "11-01T05:30 11-01T06:30 11-02T06:30"),
+    "hours on both sides of it": ("0 1-4 * * *", SPRING, "03-08T06:00 03-08T07:00 03-08T08:00"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "moment", "want"), DST.values(), ids=DST)
+def test_clocks_that_are_set(text, moment, want):
+    schedule, found = parse(text, "America/New_York"), []
+    for _ in range(3):
+        moment = schedule.next(moment)
+        found.append(moment.strftime("%m-%dT%H:%M"))
+    assert " ".join(found) == want

@@ -245,3 +245,45 @@ def test_pods_seen_before_their_job_was_gone_are_let_go_after_it():
     assert all(pod["metadata"]["finalizers"] for pod in world.pods())
     world.carry_out(world.controllers[1], finished(world.controllers[1].reconcile(Key("ns", "j"))))
     assert jobs and not any(pod["metadata"]["finalizers"] for pod in world.pods())
+
+
+DISRUPTED = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+
+
+def evict(world, name, **annotations):
+    """What a scheduler does to make room: the reason on the pod, then its deletion."""
+    (key,) = [key for key in world.kinds[kinds.POD] if key.name.startswith(name)]
+
+    def mark(pod):
+        pod["metadata"].setdefault("annotations", {}).update(annotations)
+        pod["status"]["conditions"] = [
+            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        ]
+
+    world.change(kinds.POD, key, mark)
+    world.delete(kinds.POD, key)
+    return world.settle().act("reap")
+
+
+OURS = {"aboard.dev/evicted": "2026-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize("limits", [{"backoffLimit": 0}, {"backoffLimit": 9, "backoffLimitPerIndex": 0}])
+def test_pods_our_scheduler_evicts_come_back_at_once(limits):
+    world = World().add(kinds.JOB, indexed(2, podFailurePolicy=DISRUPTED, **limits)).settle().act("j-:run")
+    world = evict(evict(world, "j-0", **OURS), "j-1", **OURS)
+    assert told(world.job()["status"]).startswith("active=2")
+    assert sum(p["status"]["phase"] == "Pending" for p in world.pods()) == 2
+
+
+def test_pods_others_evict_wait_as_upstream_lets_them():
+    world = World().add(kinds.JOB, indexed(1, podFailurePolicy=DISRUPTED, backoffLimit=0)).settle().act("j-:run")
+    assert "active" not in evict(world, "j-0").job()["status"]
+    assert told(world.act("+10").job()["status"]).startswith("active=1")
+
+
+def test_a_job_that_leaves_keeps_its_start_when_it_is_told_to_sleep():
+    world = World().add(kinds.JOB, indexed(1)).settle().act("j-:run")
+    world.delete(kinds.JOB, Key("ns", "j"), propagation="Foreground")
+    world.settle().edit(kinds.JOB, "j", "spec", "suspend", value=True).settle()
+    assert world.job()["status"]["startTime"]

@@ -5,8 +5,10 @@ import pytest
 from allaboard.api import kinds
 from allaboard.api.documents import Key
 from allaboard.api.meta import labels_of, name_of
+from allaboard.jobs.jobset import decide
+from allaboard.jobs.story import Facts
 
-from .world import World, jobset, told_set
+from .world import START, World, jobset, told_set
 
 ONCE, NEVER = {"maxRestarts": 1}, {"maxRestarts": 0}
 IN_ORDER = {"startupPolicyOrder": "InOrder"}
@@ -201,3 +203,16 @@ def test_time_to_live_removes_a_finished_set_with_everything_it_made():
 def test_somebody_elses_set_is_left_alone():
     world = World().add(kinds.JOB_SET, jobset("a:2", managedBy="example.com/other")).settle()
     assert not world.kinds[kinds.JOB]
+
+
+def test_one_entry_after_the_other_is_made_so_that_a_refusal_keeps_the_later_ones_back():
+    document = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", **jobset("a:2 b:2<a c:1")}
+    document["metadata"] |= {"namespace": "ns", "uid": "u"}
+    made, turns = [], []
+    for _ in range(3):
+        plan = decide(document, Facts(made, has_service=True), START)
+        turns.append([name_of(write.document) for write in plan.create])
+        born = {"creationTimestamp": "2026-01-01T00:00:00Z"}
+        made += [{**w.document, "metadata": {**w.document["metadata"], **born}} for w in plan.create]
+    assert turns == [["js-a-0", "js-a-1"], ["js-c-0"], []], "b waits for a"
+    assert decide(document, Facts([], has_service=True), START).again == START

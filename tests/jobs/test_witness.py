@@ -12,6 +12,16 @@ def test_a_job_remembers_its_failures_in_order():
     assert [(entry["index"], entry["exitCode"], entry["node"]) for entry in entries] == [(1, 3, "n"), (0, 4, "n")]
 
 
+def test_of_two_that_fail_together_both_are_heard_and_the_one_sent_home_is_not():
+    """The pod that failed in the same moment as the first is deleted with the rest; it still has something to say."""
+    world = World().add(kinds.JOB, indexed(3, backoffLimit=0)).settle().act("j-:run j-1:exit/3")
+    late, sent = (next(k for k in world.kinds[kinds.POD] if k.name.startswith(name)) for name in ("j-0", "j-2"))
+    world.end_pod(late, 7)
+    world.end_pod(sent, 143)
+    entries = told(world.settle().job())
+    assert [(entry["index"], entry["exitCode"]) for entry in entries] == [(0, 7), (1, 3)]
+
+
 def test_containers_that_start_again_are_remembered_too():
     world = World().add(kinds.JOB, indexed(1, backoffLimit=9, restart="OnFailure")).settle()
     ended = {

@@ -117,7 +117,7 @@ def test_a_refused_creation_becomes_words_and_comes_back(backend):
         async with client_of(backend) as client, working(client, Refused) as loop:
             await client.create(CONFIG_MAP, original("o", 0), manager="me")
             events = await eventually(lambda: client.list(EVENT))
-            await eventually(lambda: _true(loop.queue.retries > 0))
+            await eventually(lambda: _true(loop.queue.count.retries > 0))
             return events[0]["reason"], "Not A Name" in events[0]["message"]
 
     assert asyncio.run(story()) == ("Refused", True)
@@ -151,6 +151,6 @@ def test_what_is_gone_or_there_already_is_no_error(backend):
         async with client_of(backend) as client, working(client, Late) as loop:
             await client.create(CONFIG_MAP, original("o", 0), manager="me")
             await eventually(lambda: _true(loop.controller.passes and loop.queue.idle))
-            return loop.queue.retries
+            return loop.queue.count.retries
 
     assert asyncio.run(story()) == 0

@@ -16,6 +16,13 @@ def test_plans_add_up_field_by_field_and_the_earlier_return_wins():
     assert one + two == Plan(create=(CREATE,), delete=(DELETE,), again=NOW)
 
 
+def test_every_field_adds_up_and_counts():
+    fields = [name for name in Plan.__struct_fields__ if name != "again"]
+    full = Plan(**{name: (name,) for name in fields})
+    assert full + full == Plan(**{name: (name, name) for name in fields})
+    assert all(Plan(**{name: (name,)}) for name in fields)
+
+
 def test_nothing_is_nothing():
     assert not NOTHING
     assert NOTHING + Plan(create=(CREATE,)) == Plan(create=(CREATE,))

@@ -73,6 +73,24 @@ def test_a_delayed_key_comes_when_its_moment_does_and_the_earlier_moment_wins():
     assert asyncio.run(story()) == [0, 0, 1]
 
 
+def test_what_the_last_pass_says_about_coming_back_counts():
+    async def story():
+        clock = FakeClock()
+        queue = Queue(clock)
+        running = asyncio.create_task(queue.run())
+        for key, seconds in ((A, 5), (B, 5), (A, None), (B, 15)):
+            queue.come_back(key, seconds and clock.now() + timedelta(seconds=seconds))
+        seen = []
+        for _ in range(3):
+            await settle()
+            seen.append(queue.depth)
+            clock.advance(9)
+        running.cancel()
+        return seen, await queue.get()
+
+    assert asyncio.run(story()) == ([0, 0, 1], B)
+
+
 def test_a_failed_key_comes_back_later_each_time_and_success_forgets():
     async def story():
         clock = FakeClock()

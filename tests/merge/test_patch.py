@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from allaboard.api.errors import ApiError, BadRequest, TooLarge
-from allaboard.merge.patch import Rejected, json_patch, merge_patch, strategic_merge
+from allaboard.merge.patch import Rejected, json_patch, merge_patch, strategic_merge, unknown_words
 from allaboard.merge.refusals import Unmergeable
 from allaboard.schema import structure
 
@@ -58,7 +58,6 @@ REJECTED = {
     "no operation": [{"path": "/data/a"}],
     "no path": [{"op": "remove"}],
     "into a text": [{"op": "add", "path": "/data/a/b", "value": 1}],
-    "no object at all": [1],
     "a move of nothing": [{"op": "move", "from": "/data/n", "path": "/data/z"}],
     "not an object in the end": [{"op": "replace", "path": "", "value": []}],
 }
@@ -272,19 +271,58 @@ UNMERGEABLE = {
         {"spec": {"containers": [{"name": "a", "$patch": "frob"}]}},
         "unknown patch type: frob in map: map[$patch:frob name:a]",
     ),
-    "keys that were not to stay": (
-        {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name"], "hostPath": {}}]}},
-        "patch content doesn't match retainKeys list",
-    ),
     "an order that is no list": (
-        {"spec": {"$setElementOrder/containers": 1}},
-        "invalid patch format of setElementOrder list",
+        {"spec": {"$setElementOrder/containers": "x"}},
+        "expected a []interface {}, but received a string",
     ),
-    "texts that are no list": (
-        {"metadata": {"$deleteFromPrimitiveList/finalizers": 1}},
-        "invalid patch format of primitive list",
+    "an order of what is no list": (
+        {"metadata": {"$setElementOrder/labels": ["a"]}},
+        "expected a []interface {}, but received a map[string]interface {}",
     ),
 }
+
+
+MISREAD = {
+    "no object": ([1], "json: cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
+    "a text": (["x"], "json: cannot unmarshal string into Go value of type handlers.jsonPatchOp"),
+    "a number for an operation": (
+        [{"op": 5, "path": "/x"}],
+        "json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string",
+    ),
+    "no list": ({}, "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
+}
+
+
+@pytest.mark.parametrize(("operations", "words"), MISREAD.values(), ids=MISREAD)
+def test_a_json_patch_that_cannot_be_read_is_a_bad_request(operations, words):
+    with pytest.raises(BadRequest) as refusal:
+        json_patch(MAP, operations)
+    assert refusal.value.message == f"error decoding patch: {words}"
+
+
+def test_a_json_patch_of_nothing_changes_nothing():
+    assert json_patch(MAP, None) == MAP
+
+
+def test_operations_may_say_no_more_than_they_can():
+    said = [{"op": "add", "path": "/a", "value": 1, "foo": 2}, {"op": "remove", "path": "/a"}]
+    assert unknown_words(said) == ['unknown field "[0].foo"']
+
+
+RETAINED = {
+    "keys that were not to stay": {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name"], "hostPath": {}}]}},
+    "keys that are no list": {"metadata": {"labels": {"$retainKeys": "a"}}},
+}
+
+
+@pytest.mark.parametrize("patch", RETAINED.values(), ids=RETAINED)
+def test_what_shall_stay_must_be_named_well(patch):
+    with pytest.raises(BadRequest, match="invalid patch format of retainKeys"):
+        strategic_merge(LIVE, patch, POD)
+
+
+def test_texts_to_delete_that_are_no_list_delete_nothing():
+    assert strategic_merge(LIVE, {"metadata": {"$deleteFromPrimitiveList/finalizers": 1}}, POD) == LIVE
 
 
 @pytest.mark.parametrize(("patch", "words"), UNMERGEABLE.values(), ids=UNMERGEABLE)

@@ -2,12 +2,15 @@
 
     python lonely.py STATE LEVEL PODS REPORT
 
-PODS holds one JSON document per pod; a status that is written is appended to REPORT as one line.
+PODS holds one JSON document per pod; a status that is written is appended to REPORT as one line. SIGTERM is the only
+end in order; "listening" on stdout says that it will be heard.
 """
 
 import asyncio
+import contextlib
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -54,7 +57,12 @@ async def main():
     state, level, folder, report = sys.argv[1:]
     api = Remembering(Path(folder), report)
     agent = Agent(api, config(Path(state), level=level), SystemClock())
-    await asyncio.gather(agent.run(), api.follow())
+    work = asyncio.gather(agent.run(), api.follow())
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, work.cancel)
+    print("listening", flush=True)
+    with contextlib.suppress(asyncio.CancelledError):
+        await work
+    await agent.stop()
 
 
 if __name__ == "__main__":

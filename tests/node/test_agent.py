@@ -1,13 +1,16 @@
 """The agent with real processes: what a pod's author sees."""
 
 import asyncio
+import os
 import subprocess
 
 import pytest
-from world import LEVELS, Api, config, log_of, pod, running, state_of
+from world import WAYS, Api, config, log_of, pod, running, state_of
 
 from allaboard.api.documents import Key
 from allaboard.api.kinds import NODE, POD
+
+MARK = f"12012.{os.getpid()}"  # how long nobody else sleeps
 
 
 def live(settings, story):
@@ -21,7 +24,7 @@ def live(settings, story):
     return asyncio.run(go())
 
 
-@pytest.fixture(params=LEVELS)
+@pytest.fixture(params=WAYS)
 def settings(request, tmp_path):
     return config(tmp_path / "state", level=request.param)
 
@@ -54,9 +57,9 @@ if rank == 0:
     door = socket.create_server((master, int(os.environ["PET_MASTER_PORT"])))
     print("heard", door.accept()[0].recv(100).decode())
 else:
-    for _ in range(200):
+    while True:
         try:
-            link = socket.create_connection((master, int(os.environ["PET_MASTER_PORT"])), timeout=1)
+            link = socket.create_connection((master, int(os.environ["PET_MASTER_PORT"])), timeout=60)
             break
         except OSError:
             import time; time.sleep(0.05)
@@ -99,14 +102,14 @@ def test_deleting_a_pod_asks_first_and_then_takes_everything_away(settings):
 
 def test_a_stubborn_pod_is_killed_when_its_grace_is_over(settings):
     async def story(api, agent):
-        stubborn = pod("a", "trap '' TERM; setsid sleep 1234 & sleep 1234", terminationGracePeriodSeconds=0)
+        stubborn = pod("a", f"trap '' TERM; setsid sleep {MARK} & sleep {MARK}", terminationGracePeriodSeconds=0)
         await api.create(POD, stubborn)
         await api.phase("a", "Running")
         await api.delete(POD, Key("default", "a"))
         await api.until(POD, Key("default", "a"), lambda pod: pod is None)
 
     live(settings, story)
-    assert "sleep 1234" not in subprocess.run(["ps", "axo", "args"], capture_output=True, text=True).stdout
+    assert MARK not in subprocess.run(["ps", "axo", "args"], capture_output=True, text=True).stdout
 
 
 def test_the_node_says_what_it_has_and_where_it_listens(settings):

@@ -105,12 +105,16 @@ def question(name, kind=1):
 
 
 SERVICES = [{"metadata": {"name": "web", "namespace": "ns"}, "spec": {"selector": {"job": "j"}}}]
+SERVICES.append({"metadata": {"name": "own", "namespace": "ns"}, "spec": {"clusterIP": "10.96.0.7"}})
 PODS = [(pod("j-0", "j"), "10.88.0.2"), (pod("j-1", "j"), "10.88.0.3"), (pod("late", "j"), "")]
 LOOKUPS = {
     "a pod": ("j-0.j.ns.svc.cluster.local", ["10.88.0.2"]),
     "a pod without its end": ("j-1.j.ns", ["10.88.0.3"]),
     "a service is its pods": ("web.ns.svc.cluster.local", ["10.88.0.2", "10.88.0.3"]),
+    "a service with an address of its own": ("own.ns.svc.cluster.local", ["10.96.0.7"]),
     "the API": ("kubernetes.default.svc", ["10.88.0.1"]),
+    "the API by its whole name": ("kubernetes.default.svc.cluster.local", ["10.88.0.1"]),
+    "a name a search list made longer": ("kubernetes.default.svc.svc.cluster.local", None),
     "nobody": ("nobody.ns.svc.cluster.local", None),
     "the world outside": ("example.org", None),
 }

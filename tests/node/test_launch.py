@@ -15,6 +15,7 @@ from allaboard.node.limits import Limits, limits_of
 from allaboard.node.mounts import Mount
 from allaboard.node.probes import Score, after, grpc_request, grpc_verdict, h2_frame, port_of, probe_of
 from allaboard.node.profiles import Profile, choose, read_profile
+from allaboard.node.steps import Tree
 
 MPI = Profile("mpi", user=Person("mpiuser", 1000, 1000, "/home/mpiuser"), files={"/etc/x": "PATH={PATH}"})
 
@@ -28,11 +29,17 @@ def start(container, setting, **spec):
 
 
 def test_an_isolated_container_gets_its_files_its_user_and_its_path():
-    found = start({}, Setting("A", MPI, path=("/env/bin",), hosts="/state/hosts"))
-    assert found["user"] == {"uid": 1000, "gid": 1000, "groups": [1000]}
-    assert found["files"]["/etc/x"].startswith("PATH=/env/bin:/usr/local/sbin")
-    assert found["mounts"][0] == {"source": "/state/hosts", "target": "/etc/hosts", "readOnly": False}
-    assert "mpiuser:x:1000" in found["etc"]["passwd"][0]
+    setting = Setting("A", MPI, path=("/env/bin",), hosts="/state/hosts", stage="/s", tree=Tree((("etc", ""),)))
+    found = start({}, setting)
+    written = {step[1]: step[5] for step in found["steps"] if step[0] == "write"}
+    assert written["/s/up/etc/x"].startswith("PATH=/env/bin:/usr/local/sbin")
+    assert "mpiuser:x:1000" in written["/s/up/etc/passwd"]
+    assert ["volume", "/.old/state/hosts", "/etc/hosts", "", "", ""] in found["steps"]
+    assert [step for step in found["become"] if step[0] in ("uid", "gid", "?groups")] == [
+        ["?groups", "1000"],
+        ["gid", "1000"],
+        ["uid", "1000"],
+    ]
 
 
 def test_a_plain_process_gets_addresses_host_paths_and_a_port_of_its_job():
@@ -61,12 +68,30 @@ def test_who_a_container_runs_as(container, spec, profile, want):
     assert user_of(pod(**spec), {"name": "c", **container}, Setting("B", profile, many_users=False)).uid == 0
 
 
+def test_where_there_is_one_user_he_has_the_images_name_and_home_and_groups_are_no_matter():
+    setting = Setting("B", MPI, many_users=False, preload="/c/groups", stage="/s", tree=Tree((("etc", ""),)))
+    found = start({}, setting)
+    written = {step[1].removeprefix("/s/up/etc/"): step[5] for step in found["steps"] if step[0] == "write"}
+    assert written["passwd"].startswith("mpiuser:x:0:0:mpiuser:/home/mpiuser:")
+    assert "sshd:x:0:0:" in written["passwd"]
+    assert written["ld.so.preload"] == "/run/aboard/groups.so\n"
+    assert ["volume", "/.old/c/groups", "/run/aboard/groups.so", "ro", "", ""] in found["steps"]
+    assert found["env"]["HOME"] == "/home/mpiuser"
+    assert ["uid", "0"] in found["become"]
+
+
 def test_what_is_not_supported_is_refused_by_name():
     with pytest.raises(Refused, match="privileged is not supported"):
         start({"securityContext": {"privileged": True}}, Setting("A", MPI))
     for name in ("hostNetwork", "hostPID", "hostIPC"):
         with pytest.raises(Refused, match=f"spec.{name} is not supported"):
             start({}, Setting("A", MPI), **{name: True})
+    with pytest.raises(Refused, match=r'seccompProfile "mine.json" of this machine is not supported'):
+        profile = {"type": "Localhost", "localhostProfile": "mine.json"}
+        start({"securityContext": {"seccompProfile": profile}}, Setting("A", MPI))
+    for told in ({"command": ["/usr/sbin/sshd", "-D"]}, {"env": [{"name": "HYDRA_HOST_FILE", "value": "/etc/mpi"}]}):
+        with pytest.raises(Refused, match="ranks over ssh need a network for every pod"):
+            start(told, Setting("D", MPI))
     with pytest.raises(NoCommand):
         start({"command": []}, Setting("A", MPI))
     assert start({"command": []}, Setting("A", Profile("p", command=("sleep", "1"))))["argv"] == ["sleep", "1"]
@@ -184,3 +209,24 @@ def test_a_node_says_what_it_has_and_its_heartbeat_moves_no_transition():
     assert (ready["lastTransitionTime"], ready["lastHeartbeatTime"]) == ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z")
     assert second["daemonEndpoints"]["kubeletEndpoint"]["Port"] == 10250
     assert nodes.node_document(claim, nodes.Machine())["metadata"]["labels"]["zone"] == "a"
+
+
+FEW = " and this machine's root, with few of his rights"
+SHARED = {
+    "root with sub-users": ((), True, {"users": "", "shift": ""}, "pods share the kernel"),
+    "root without": (
+        (),
+        True,
+        {"users": "none"},
+        "pods share the kernel and this machine's root, with few of his rights",
+    ),
+    "an account": ((), False, {}, "pods share the kernel and your account"),
+    "no network": (("net",), False, {}, "pods share the kernel, your account and this machine's network"),
+    "nothing": (("mount",), False, {}, "nothing is isolated: pods share files, network and processes with you"),
+}
+
+
+@pytest.mark.parametrize(("missing", "root", "more", "want"), SHARED.values(), ids=SHARED)
+def test_what_pods_share_is_said_in_one_sentence(missing, root, more, want):
+    items = {name: "no" if name in missing else "" for name in ("mount", "pid", "net", "veth", "overlay")}
+    assert Findings(root, {**items, **more}).not_isolated() == want

@@ -15,6 +15,7 @@ from allaboard.node.mounts import (
     Volume,
     mounts_of,
     needs,
+    reclaimed,
     render,
     replaced_paths,
     safe_mode,
@@ -90,7 +91,7 @@ def test_what_a_pod_needs_is_known_before_it_starts():
 def test_mounts_are_in_order_and_inner_paths_are_kept_inside():
     entries = [{"name": "v", "mountPath": "/a/b/"}, {"name": "v", "mountPath": "/a", "subPathExpr": "$(RANK)"}]
     found = mounts_of({"name": "c", "volumeMounts": entries}, {"v": "/data"}, {"RANK": "3"})
-    assert found == [Mount("/data/3", "/a"), Mount("/data", "/a/b")]
+    assert found == [Mount("/data", "/a", inner="3"), Mount("/data", "/a/b")]
     with pytest.raises(Unmountable, match="relative path"):
         mounts_of({"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/x", "subPath": "../y"}]}, {"v": "/d"}, {})
     with pytest.raises(Unmountable, match="no such volume"):
@@ -118,6 +119,8 @@ def test_paths_are_replaced_where_nothing_can_be_mounted():
 
 def test_a_rendered_volume_changes_in_one_step_and_keeps_its_face(tmp_path):
     root = tmp_path / "v"
+    root.mkdir()
+    (root / "..data_tmp").symlink_to("..gone")  # an agent was killed in the middle
     assert write_files(root, {"a": File(b"1"), "d/b": File(b"2", 0o600)}, owner_reads=True, group=None)
     assert not write_files(root, {"a": File(b"1"), "d/b": File(b"2", 0o600)}, owner_reads=True, group=None)
     first = os.readlink(root / "..data")
@@ -146,3 +149,23 @@ def test_host_paths_are_checked_by_type(tmp_path):
     assert check_host_path(str(tmp_path / "none"), "") == ""
     assert (tmp_path / "none").is_dir()
     assert check_host_path(str(tmp_path / "new"), "DirectoryOrCreate") == ""
+
+
+def volume(path="/home/volumes/ns/data-1", policy="Delete", by="aboard.dev/local-directory"):
+    metadata = {"name": "pvc-1", "annotations": {"pv.kubernetes.io/provisioned-by": by}}
+    return {"metadata": metadata, "spec": {"hostPath": {"path": path}, "persistentVolumeReclaimPolicy": policy}}
+
+
+RECLAIMED = {
+    "one of ours": (volume(), "/home/volumes/ns/data-1"),
+    "one that is to be kept": (volume(policy="Retain"), ""),
+    "somebody else's": (volume(by="other"), ""),
+    "one outside": (volume(path="/etc"), ""),
+    "one that climbs out": (volume(path="/home/volumes/../../etc"), ""),
+    "the root itself": (volume(path="/home/volumes"), ""),
+}
+
+
+@pytest.mark.parametrize(("gone", "want"), RECLAIMED.values(), ids=RECLAIMED)
+def test_which_directories_go_with_their_volumes(gone, want):
+    assert reclaimed(gone, "/home/volumes") == want

@@ -2,12 +2,16 @@
 
 import asyncio
 import contextlib
+import json
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
 import pytest
+from world import LEVELS
 
+from allaboard.node.families import end_process
 from allaboard.node.processes import Processes
 
 
@@ -33,6 +37,21 @@ def test_a_zygote_that_is_just_being_started_does_not_outlive_the_node(state):
         await asyncio.sleep(0)
         await processes.close(kill=True)
         await asyncio.gather(opening, return_exceptions=True)
+
+    asyncio.run(story())
+    assert running(state) == []
+
+
+def test_what_keeps_the_namespaces_goes_also_when_the_zygote_is_dead_already(state):
+    if LEVELS[0] == "D":
+        pytest.skip("plain processes have no namespaces to keep")
+
+    async def story():
+        processes = Processes(state, LEVELS[0], "10.88.0.1")
+        await processes.open()
+        end_process(json.loads((state / "zygote").read_text())["pid"], signal.SIGKILL)
+        assert running(state)
+        await processes.close(kill=True)
 
     asyncio.run(story())
     assert running(state) == []

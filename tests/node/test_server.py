@@ -9,7 +9,7 @@ import zlib
 import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
-from world import LEVELS, Api, config, pod, running
+from world import LEVELS, PATIENCE, WAYS, Api, Gate, config, free_port, log_of, pod, running
 
 from allaboard.api.documents import Key
 from allaboard.api.kinds import POD
@@ -32,7 +32,7 @@ async def get(agent, path, token="secret"):
         request = urllib.request.Request(f"http://127.0.0.1:{agent.serving.port}{path}")
         request.add_header("Authorization", f"Bearer {token}")
         try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
+            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as problem:
             return problem.code, problem.read().decode()
@@ -43,7 +43,7 @@ async def get(agent, path, token="secret"):
 def dial(agent, path, *protocols):
     headers = {"Authorization": "Bearer secret"}
     url = f"ws://127.0.0.1:{agent.serving.port}{path}"
-    return connect(url, subprotocols=list(protocols), additional_headers=headers, proxy=None)
+    return connect(url, subprotocols=list(protocols), additional_headers=headers, proxy=None, open_timeout=PATIENCE)
 
 
 async def talk(agent, command, *, stdin=b"", tty=False, protocol="v5.channel.k8s.io"):
@@ -63,7 +63,8 @@ async def talk(agent, command, *, stdin=b"", tty=False, protocol="v5.channel.k8s
 @pytest.mark.parametrize("level", LEVELS)
 def test_logs_are_read_over_the_wire(tmp_path, level):
     async def story(api, agent):
-        await api.create(POD, pod("a", "echo one; echo two; exit 1", restartPolicy="OnFailure"))
+        line = "echo one; echo two; [ -e $GATE/again ] && sleep 6000; touch $GATE/again; exit 1"
+        await api.create(POD, Gate(tmp_path).to(pod("a", line, restartPolicy="OnFailure")))
         state = lambda doc: doc and (doc.get("status") or {}).get("containerStatuses", [{}])[0].get("restartCount", 0)
         await api.until(POD, Key("default", "a"), lambda doc: (state(doc) or 0) >= 1)
         assert await get(agent, "/containerLogs/default/a/main?previous=true") == (200, "one\ntwo\n")
@@ -122,13 +123,35 @@ def test_a_command_runs_beside_the_workload(tmp_path, level):
         assert end["details"]["causes"] == [{"reason": "ExitCode", "message": "7"}]
         out, _, end = await talk(agent, ["cat"], stdin=b"x" * 300_000)
         assert (len(out), end["status"]) == (300_000, "Success")
-        _, _, end = await talk(agent, ["test", "-t", "0"], tty=True, protocol="v4.channel.k8s.io")
+        out, _, end = await talk(agent, ["tty"], tty=True, protocol="v4.channel.k8s.io")
         assert end["status"] == "Success"
+        assert out.startswith(b"/dev/pts/")  # the container's own, so that programs inside find it
         _, err, end = await talk(agent, ["nowhere"])
         assert end["details"]["causes"][0]["message"] == "127"
         if level in "AB":
             assert (await talk(agent, ["hostname"]))[0] == b"a\n"
             assert (await talk(agent, ["sh", "-c", "ls%20/proc%20|%20grep%20-c%20^[0-9]"]))[0].strip() < b"9"
+
+    live(tmp_path, level, story)
+
+
+@pytest.mark.parametrize("level", WAYS)
+def test_a_workload_that_asks_for_a_terminal_has_one(tmp_path, level):
+    async def story(api, agent):
+        line = "tty; read line; echo got $line; until stty size | grep -v '^0 0'; do sleep 0.02; done"
+        await api.create(POD, pod("a", line, container={"stdin": True, "tty": True}))
+        await api.phase("a", "Running")
+        heard = {1: b"", 3: b""}
+        async with dial(agent, "/attach/default/a/main?stdin=true&tty=true", "v4.channel.k8s.io") as link:
+            await link.send(b'\4{"Width":90,"Height":30}')
+            await link.send(b"\0hello\n")
+            async for message in link:
+                heard[message[0]] += message[1:]
+        assert json.loads(heard[3])["status"] == "Success"
+        _, text = await get(agent, "/containerLogs/default/a/main")
+        shown = text.replace("\r", "").splitlines()
+        assert any(line.startswith("/dev/pts/") for line in shown)
+        assert [line for line in shown if line in ("got hello", "30 90")] == ["got hello", "30 90"]
 
     live(tmp_path, level, story)
 
@@ -160,24 +183,24 @@ while True:
 """
 
 
-async def echoing(api, port):
+async def echoing(api, agent):
+    """A pod that listens; the port it listens at."""
+    port = free_port()
     await api.create(POD, pod("a", "python", "-c", ECHO, str(port)))
-    await api.phase("a", "Running")
+    born = await api.phase("a", "Running")
+    await api.until(POD, Key("default", "a"), lambda _: log_of(agent, born) == "up\n")
+    return port
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_port_is_forwarded_as_channel_pairs(tmp_path, level):
     async def story(api, agent):
-        await echoing(api, 18765)
-        for _ in range(100):
-            async with dial(agent, "/portForward/default/a?ports=18765", "v4.channel.k8s.io") as link:
-                assert [await link.recv(), await link.recv()] == [b"\0\x4d\x49", b"\x01\x4d\x49"]
-                await link.send(b"\0hello")
-                answer = await link.recv()
-                if answer[0] == 0:
-                    return answer
-            await asyncio.sleep(0.05)
-        return b""
+        port = await echoing(api, agent)
+        number = port.to_bytes(2, "little")
+        async with dial(agent, f"/portForward/default/a?ports={port}", "v4.channel.k8s.io") as link:
+            assert [await link.recv(), await link.recv()] == [b"\0" + number, b"\x01" + number]
+            await link.send(b"\0hello")
+            return await link.recv()
 
     assert live(tmp_path, level, story) == b"\0HELLO"
 
@@ -185,13 +208,10 @@ def test_a_port_is_forwarded_as_channel_pairs(tmp_path, level):
 @pytest.mark.parametrize("level", LEVELS)
 def test_a_port_is_forwarded_through_kubectls_tunnel(tmp_path, level):
     async def story(api, agent):
-        await echoing(api, 18766)
-        await api.until(
-            POD, Key("default", "a"), lambda _: "up" in next(agent.config.state.glob("pods/*/*/main/0/log")).read_text()
-        )
+        port = await echoing(api, agent)
         reader, writer, heard = spdy.Reader(), spdy.Writer(), b""
         async with dial(agent, "/portForward/default/a", "SPDY/3.1+portforward.k8s.io") as link:
-            headers = {"port": "18766", "requestid": "0"}
+            headers = {"port": str(port), "requestid": "0"}
             await link.send(writer.syn(1, headers | {"streamtype": "error"}))
             await link.send(writer.syn(3, headers | {"streamtype": "data"}) + writer.data(3, b"hello", fin=True))
             await link.send(writer.ping(5))

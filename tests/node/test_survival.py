@@ -1,74 +1,18 @@
 """The agent killed at any moment: nothing lost, nothing left, nothing wrong."""
 
-import asyncio
-import contextlib
 import json
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
-import uuid
-from pathlib import Path
 
 import pytest
-from world import LEVELS, Api, config, pod, running
+from outside import MARK, Lonely, code_of, last_phase, processes_with
+from world import LEVELS, NOTHING, PATIENCE, WAYS, leftovers, opened, pod
 
-from allaboard.node.processes import end_process
+from allaboard.node.families import end_process, start_ticks
 
-HERE = Path(__file__).parent
 ISOLATED = [level for level in LEVELS if level != "D"]
-
-
-class Lonely:
-    """The agent's process, and the folders it shares with us."""
-
-    def __init__(self, place, level):
-        self.state, self.pods, self.report, self.level = place / "state", place / "pods", place / "report", level
-        self.pods.mkdir()
-        self.process = None
-
-    def start(self):
-        words = [sys.executable, str(HERE / "lonely.py"), str(self.state), self.level, str(self.pods), str(self.report)]
-        self.process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def put(self, document):
-        document["metadata"]["uid"] = str(uuid.uuid4())
-        path = self.pods / f"{document['metadata']['name']}.json"
-        path.with_suffix(".new").write_text(json.dumps(document))
-        os.replace(path.with_suffix(".new"), path)
-
-    def statuses(self):
-        found = {}
-        with contextlib.suppress(FileNotFoundError):
-            for line in self.report.read_text().splitlines():
-                name, status = json.loads(line)
-                found.setdefault(name, []).append(status)
-        return found
-
-    def until(self, test, seconds=60):
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            if test(self.statuses()):
-                return True
-            time.sleep(0.05)
-        return False
-
-    def clean_up(self):
-        """What is left is taken down by a last agent that stops in order."""
-        if self.process is not None and self.process.poll() is None:
-            self.kill()
-
-        async def go():
-            async with running(Api(), config(self.state, level=self.level)):
-                await asyncio.sleep(0.5)
-
-        asyncio.run(go())
 
 
 @pytest.fixture
@@ -78,78 +22,153 @@ def lonely(tmp_path, request):
     made.clean_up()
 
 
-def processes_with(mark):
-    found = []
-    for entry in Path("/proc").iterdir():
-        with contextlib.suppress(OSError):
-            if entry.name.isdigit() and mark in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-    return found
-
-
-def last_phase(statuses, name):
-    return statuses[name][-1]["phase"] if name in statuses else None
-
-
-def code_of(status):
-    return status["containerStatuses"][0]["state"]["terminated"]["exitCode"]
+@pytest.fixture
+def best(tmp_path):
+    made = Lonely(tmp_path, LEVELS[0])
+    yield made
+    made.clean_up()
 
 
 @pytest.mark.parametrize("lonely", ISOLATED, indirect=True)
 def test_a_pod_outlives_its_agent_and_its_end_is_learned(lonely):
+    during = lonely.gate.to(pod("during", f"{opened('during')}; exit 5"))
     lonely.start()
-    lonely.put(pod("during", "sleep 0.7; exit 5"))
-    lonely.put(pod("after", "sleep 2; exit 6"))
-    assert lonely.until(lambda s: last_phase(s, "during") == last_phase(s, "after") == "Running")
+    lonely.put(during)
+    lonely.put(lonely.gate.to(pod("after", f"{opened('after')}; exit 6")))
+    lonely.until(lambda s: last_phase(s, "during") == last_phase(s, "after") == "Running")
     lonely.kill()
-    time.sleep(1)
+    lonely.gate.open("during")
+    lonely.until(lambda _: lonely.ended(during))
     lonely.start()
-    assert lonely.until(lambda s: last_phase(s, "during") == last_phase(s, "after") == "Failed")
+    lonely.until(lambda s: last_phase(s, "during") == "Failed")
+    lonely.gate.open("after")
+    lonely.until(lambda s: last_phase(s, "after") == "Failed")
     found = lonely.statuses()
     assert [code_of(found[name][-1]) for name in ("during", "after")] == [5, 6]
     assert all(status["containerStatuses"][0]["restartCount"] == 0 for status in found["after"])
 
 
+HOG = "x = bytearray(300 * 2**20)\nimport time\ntime.sleep(3000)"
+
+
+@pytest.mark.parametrize("lonely", LEVELS, indirect=True)
+def test_why_a_pod_ended_is_known_to_every_later_agent(lonely):
+    lonely.start()
+    lonely.put(pod("hog", "python", "-c", HOG, container={"resources": {"limits": {"memory": "100Mi"}}}))
+    lonely.put(pod("last", "echo alas; exit 3", container={"terminationMessagePolicy": "FallbackToLogsOnError"}))
+    lonely.put(pod("none", "nowhere", "x"))
+    names = ("hog", "last", "none")
+    lonely.until(lambda s: all(last_phase(s, name) == "Failed" for name in names))
+    before = {name: lonely.statuses()[name][-1] for name in names}
+    ended = {name: status["containerStatuses"][0]["state"]["terminated"] for name, status in before.items()}
+    assert ended["hog"]["reason"] == "OOMKilled"
+    assert ended["last"]["message"] == "alas\n"
+    assert (ended["none"]["reason"], ended["none"]["startedAt"]) == ("StartError", "1970-01-01T00:00:00Z")
+    lonely.kill()
+    lonely.start()
+    lonely.put(pod("next", "true"))
+    lonely.until(lambda s: last_phase(s, "next") == "Succeeded")
+    assert {name: lonely.statuses()[name][-1] for name in names} == before
+
+
 @pytest.mark.parametrize("lonely", ISOLATED, indirect=True)
 def test_the_zygote_may_die_too(lonely):
     lonely.start()
-    lonely.put(pod("early", "sleep 1.5; hostname; exit 4"))
-    assert lonely.until(lambda s: last_phase(s, "early") == "Running")
-    end_process(json.loads((lonely.state / "zygote").read_text())["pid"], signal.SIGKILL)
+    lonely.put(lonely.gate.to(pod("early", f"{opened()}; hostname; exit 4")))
+    lonely.until(lambda s: last_phase(s, "early") == "Running")
+    lonely.end_zygote()
     lonely.put(pod("late", "exit 7"))
-    assert lonely.until(lambda s: last_phase(s, "early") == last_phase(s, "late") == "Failed")
+    lonely.until(lambda s: last_phase(s, "late") == "Failed")
+    lonely.gate.open()
+    lonely.until(lambda s: last_phase(s, "early") == "Failed")
     found = lonely.statuses()
     assert [code_of(found[name][-1]) for name in ("early", "late")] == [4, 7]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lonely", ISOLATED[:1], indirect=True)
+def test_a_container_that_comes_back_after_the_zygote_died_is_still_in_its_own_network(lonely):
+    line = f"grep -c : /proc/net/dev; {opened()}; exit 1"
+    lonely.start()
+    lonely.put(lonely.gate.to(pod("again", line, restartPolicy="OnFailure")))
+    lonely.until(lambda s: last_phase(s, "again") == "Running")
+    lonely.end_zygote()
+    lonely.gate.open()
+    lonely.until(lambda s: s["again"][-1]["containerStatuses"][0]["restartCount"] >= 2)
+    texts = [path.read_text().split() for path in lonely.state.glob("pods/*/containers/main/*/log")]
+    assert texts
+    assert all(text[:1] in ([], ["2"]) for text in texts), "a pod sees its loopback and its eth0, not everybody's"
+
+
+@pytest.mark.parametrize("lonely", LEVELS, indirect=True)
+def test_an_agent_that_is_stopped_while_it_starts_ends_what_others_left(lonely):
+    lonely.start()
+    lonely.put(pod("stays", f"sleep {MARK}"))
+    lonely.until(lambda s: last_phase(s, "stays") == "Running")
+    lonely.kill()
+    lonely.start()
+    assert lonely.process.stdout.readline() == b"listening\n"
+    lonely.process.terminate()
+    assert lonely.process.wait(PATIENCE) == 0
+    assert not processes_with(MARK)
+    assert leftovers(lonely.state) == NOTHING
+
+
+@pytest.mark.parametrize("lonely", ISOLATED[:1], indirect=True)
+def test_what_ran_before_the_machine_was_restarted_is_lost_and_comes_back_where_it_may(lonely):
+    lonely.start()
+    lonely.put(pod("once", f"sleep {MARK}"))
+    lonely.put(pod("always", f"sleep {MARK}", restartPolicy="Always"))
+    lonely.until(lambda s: last_phase(s, "once") == last_phase(s, "always") == "Running")
+    lonely.kill()
+    for name in ("zygote", "holder"):
+        end_process(json.loads((lonely.state / name).read_text())["pid"], signal.SIGKILL)
+    for path in lonely.state.glob("pods/*/containers/main/0"):
+        end_process(json.loads((path / "pids").read_text())["pid"], signal.SIGKILL)
+        # Of the old boot; in the new one its number may be anybody's.
+        (path / "pids").write_text(json.dumps({"pid": os.getpid(), "start": start_ticks(), "at": 0}))
+    (lonely.state / "boot").write_text("another")
+    lonely.start()
+    back = lambda s: s["always"][-1]["containerStatuses"][0]["restartCount"] == 1
+    lonely.until(lambda s: last_phase(s, "once") == "Failed" and back(s) and last_phase(s, "always") == "Running")
+    ended = lonely.statuses()["once"][-1]["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["reason"]) == (137, "ContainerStatusUnknown")
+
+
+def test_a_few_kills_at_random_moments_lose_nothing(best):
+    kill_at_random(best, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lonely", [way for way in WAYS if way != "D"], indirect=True)
 def test_fifty_kills_at_random_moments_lose_nothing(lonely):
-    chance, mark = random.Random(7), "77.125"
-    wanted = {}
-    for index in range(150):
-        code = index % 5
-        wanted[f"p{index}"] = code
+    kill_at_random(lonely, 50)
+
+
+def kill_at_random(lonely, kills):
+    """An agent that never lives long, and pods that end whenever they like: before, after, or while nobody looks."""
+    chance = random.Random(7)
+    wanted = {f"p{index}": index % 5 for index in range(3 * kills)}
     names = iter(wanted)
-    for kill in range(50):
+    for kill in range(kills):
         lonely.start()
         for _ in range(3):
             name = next(names)
             lonely.put(pod(name, f"sleep 0.{chance.randrange(9)}; exit {wanted[name]}"))
         if kill % 10 == 0:
-            lonely.put(pod(f"stay{kill}", f"sleep {mark}"))
+            lonely.put(pod(f"stay{kill}", f"sleep {MARK}"))
         time.sleep(chance.uniform(0.15, 1.2))
         lonely.kill()
     lonely.start()
     over = lambda s, name: last_phase(s, name) in ("Succeeded", "Failed")
-    lonely.until(lambda s: all(over(s, name) for name in wanted), 60)
+    stays = [f"stay{kill}" for kill in range(0, kills, 10)]
+    lonely.until(lambda s: all(over(s, n) for n in wanted) and all(last_phase(s, n) == "Running" for n in stays))
     found = lonely.statuses()
-    assert not {name: found.get(name, [])[-1:] for name in wanted if not over(found, name)}
     for name, code in wanted.items():
         phases = [status["phase"] for status in found[name]]
         assert code_of(found[name][-1]) == code, name
         assert phases[-1] == ("Failed" if code else "Succeeded")
         assert sorted(phases, key=["Pending", "Running", "Succeeded", "Failed"].index) == phases, name
-    assert all(last_phase(found, f"stay{kill}") == "Running" for kill in range(0, 50, 10))
+    assert all(last_phase(found, name) == "Running" for name in stays)
     lonely.clean_up()
-    assert not processes_with(mark.encode())
+    assert not processes_with(MARK)
+    assert leftovers(lonely.state) == NOTHING

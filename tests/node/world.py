@@ -1,15 +1,19 @@
-"""The outside world of the node tests: documents in memory with the client's contract, and short ways to say a pod."""
+"""The outside world of the node tests: documents in memory with the client's contract, and short ways to say a pod.
+
+Nothing here depends on how fast the machine is: pods wait for a `Gate` that the test opens, never for a time to pass,
+and `PATIENCE` is only reached where something is wrong.
+"""
 
 import asyncio
 import contextlib
 import itertools
 import os
+import re
+import socket
 import sys
 import uuid
 from datetime import timedelta
 from pathlib import Path
-
-import pytest
 
 from allaboard.api.documents import Key
 from allaboard.api.errors import Conflict, NotFound
@@ -18,11 +22,14 @@ from allaboard.api.meta import key_of, revision_of
 from allaboard.api.selectors import parse_fields
 from allaboard.kube.client import EVERYTHING, Change, Listing
 from allaboard.kube.clock import SystemClock
-from allaboard.node import levels
+from allaboard.node import compiled, levels
 from allaboard.node.agent import Agent
 from allaboard.node.config import Config
 from allaboard.node.facts import Patience
 from allaboard.node.profiles import Profile
+from allaboard.node.provision import short_name
+
+PATIENCE = 180  # seconds until waiting counts as failure, however busy the machine
 
 
 class Api:
@@ -97,14 +104,14 @@ class Api:
         gone = {**old, "metadata": {**old["metadata"], "resourceVersion": str(self.last)}}
         self._tell(kind, "DELETED", gone)
 
-    async def until(self, kind, key, test, seconds=20):
+    async def until(self, kind, key, test, seconds=PATIENCE):
         """Wait until the document passes the test (None stands for gone)."""
         async with asyncio.timeout(seconds):
             while not test(self.documents.get((kind, key))):
                 await asyncio.sleep(0.01)
         return self.documents.get((kind, key))
 
-    async def phase(self, name, *phases, seconds=20):
+    async def phase(self, name, *phases, seconds=PATIENCE):
         test = lambda pod: pod is not None and (pod.get("status") or {}).get("phase") in phases
         try:
             return await self.until(POD, Key("default", name), test, seconds)
@@ -127,19 +134,26 @@ def _merged(old, new):
 def _levels():
     """What this machine can do: its best level, the one without a network of its own, and plain processes."""
     best = levels.probe().level
-    without = [pytest.param("C", id="C")] if best in "ABC" else []
-    return ([best] if best in "AB" else []) + without + ["D"]
+    return [*([best] if best in "AB" else []), *(["C"] if best in "ABC" else []), "D"]
 
 
 LEVELS = _levels()
+compiled.find("init")  # so that every agent of these tests has it from the start
+ISOLATED = [level for level in LEVELS if level != "D"]
+# Without the compiled init, and (as root) with users of every pod's own; `config` reads what is behind the dash.
+WAYS = [*LEVELS, *(f"{level}-python" for level in ISOLATED)]
+if levels.can_shift():
+    WAYS += ["A-users", "A-python-users"]
+USERS = (1_000_000, 4 * 65536)
 QUICK = Patience(timedelta(milliseconds=50), timedelta(milliseconds=200), timedelta(seconds=5))
 
 
 def config(state, **more):
     me = Profile("python", images=("*",), python=sys.executable)
-    return Config(
-        **{"state": state, "nodes": ("n1",), "default_profile": me, "profiles": (me,), "patience": QUICK, **more}
-    )
+    level, *ways = more.pop("level", "auto").split("-")
+    more |= {"level": level, "helper": "python" not in ways} | ({"users": USERS} if "users" in ways else {})
+    own = {"state": state, "nodes": ("n1",), "default_profile": me, "profiles": (me,), "patience": QUICK}
+    return Config(**own | {"host_paths": (str(state.parent),)} | more)
 
 
 @contextlib.asynccontextmanager
@@ -148,8 +162,10 @@ async def running(api, settings):
     agent = Agent(api, settings, SystemClock())
     task = asyncio.create_task(agent.run())
     try:
-        async with asyncio.timeout(20):
-            while not agent.register.port and not task.done():
+        async with asyncio.timeout(PATIENCE):
+            while not agent.register.port:
+                if task.done():
+                    task.result()
                 await asyncio.sleep(0.01)
         yield agent
     finally:
@@ -161,21 +177,74 @@ async def running(api, settings):
 
 
 def processes_of(state):
-    """Zygote, holder and what they forked carry the state's path in their command lines."""
+    """Zygote, holder and what they forked say the state's path in their command lines, plain workloads in their
+    environments."""
     found = []
     for entry in Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             other = entry.name.isdigit() and entry.name != str(os.getpid())
-            if other and str(state).encode() in (entry / "cmdline").read_bytes():
+            if other and os.fsencode(state) in (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes():
                 found.append(entry.name)
     return found
+
+
+def leftovers(state):
+    """Everything the pods of an agent may leave on the host; what other agents do meanwhile does not count."""
+    name = short_name(state)
+    lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    mounts = [line for line in lines if str(state) in line or name in line]
+    groups = [place for place, _, _ in os.walk("/sys/fs/cgroup") if f"aboard-{name}" in place]
+    memory = [entry for entry in os.listdir("/dev/shm") if name in entry] if Path("/dev/shm").exists() else []
+    links = [link for _, link in socket.if_nameindex() if DEVICE.fullmatch(link)]  # theirs are not in our namespace
+    return {"links": links, "mounts": mounts, "groups": groups, "memory": memory, "processes": processes_of(state)}
+
+
+NOTHING = {"links": [], "mounts": [], "groups": [], "memory": [], "processes": []}
+DEVICE = re.compile("ab[0-9a-f]{12}")
+
+
+def free_port():
+    """A port nobody has, for pods that share the machine's network with everybody."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        return door.getsockname()[1]
+
+
+class Gate:
+    """A directory that the test and its pods both see, at every level: `$GATE` inside."""
+
+    def __init__(self, place):
+        self.place = place / "gate"
+        self.place.mkdir()
+
+    def open(self, name="go"):
+        (self.place / name).touch()
+
+    def close(self, name="go"):
+        (self.place / name).unlink()
+
+    def holds(self, name):
+        return (self.place / name).exists()
+
+    def to(self, document):
+        """The pod, able to see the gate."""
+        spec = document["spec"]
+        spec["volumes"] = [*spec.get("volumes", []), {"name": "gate", "hostPath": {"path": str(self.place)}}]
+        for container in spec["containers"]:
+            container["env"] = [*container.get("env", []), {"name": "GATE", "value": "/gate"}]
+            container["volumeMounts"] = [*container.get("volumeMounts", []), {"name": "gate", "mountPath": "/gate"}]
+        return document
+
+
+def opened(name="go"):
+    """A shell line that ends when the gate holds this name."""
+    return f"until [ -e $GATE/{name} ]; do sleep 0.02; done"
 
 
 def pod(name, *command, container=None, **spec):
     """A bound pod of one container that runs a shell line (or the words given)."""
     words = list(command) if len(command) != 1 else ["sh", "-c", command[0]]
     one = {"name": "main", "image": "python", "command": words, **(container or {})}
-    spec = {"nodeName": "n1", "restartPolicy": "Never", "containers": [one], "terminationGracePeriodSeconds": 3} | spec
+    spec = {"nodeName": "n1", "restartPolicy": "Never", "containers": [one], "terminationGracePeriodSeconds": 60} | spec
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allaboard.api import crds, kinds, labels
-from allaboard.api.errors import Conflict, Internal, TimedOut
+from allaboard.api.errors import ApiError, Conflict, Internal, TimedOut
 from allaboard.api.meta import is_leaving
 from allaboard.cluster.inside import Inside
 from allaboard.cluster.keeper import keeping
@@ -38,6 +38,15 @@ class Unlucky(Inside):
             await super().bind(pod, uid, node)
         if error:
             raise ERRORS[error]("bad luck")
+
+    async def bind_many(self, binds):
+        return [await self._refusal(*bind) for bind in binds]
+
+    async def _refusal(self, pod, uid, node):
+        try:
+            await self.bind(pod, uid, node)
+        except ApiError as error:
+            return error
 
 
 class Watchful(Binder):

@@ -14,7 +14,8 @@ from allaboard.scheduling.policy import DEFAULT
 from allaboard.scheduling.selfcheck import differences
 from allaboard.scheduling.state import State
 from allaboard.scheduling.whatif import what_if
-from tests.scheduling.worlds import NOW, clusters, decide, gang, node, only, world
+from tests.scheduling.chance import clusters
+from tests.scheduling.worlds import NOW, decide, gang, node, only, world
 
 TWO = (Queue("q", gpu=Share(2.0)), Queue("r", gpu=Share(2.0), created=1.0))
 
@@ -154,6 +155,43 @@ def test_the_fewest_tasks_are_disturbed_when_that_is_asked_for():
     assert evicted(decide(facts, policy.read({"fewestVictims": True}))) == ["large-0"]
 
 
+@pytest.mark.parametrize("count", [1, 2])
+def test_nobody_leaves_for_a_pod_that_could_not_start_anyway(count):
+    wants = gang("x", count, priority=75, created=9.0)
+    broken = replace(wants.tasks[-1], demand=replace(wants.tasks[-1].demand, obstacle='configmap "c" not found'))
+    wants = replace(wants, tasks=(*wants.tasks[:-1], broken))
+    gangs = (*(gang(f"run{i}", at="a", queue="r", created=float(i)) for i in range(3)), gang("low", at="a"), wants)
+    decisions = decide(World((node("a", 4.0),), TWO, gangs))
+    assert not decisions.evictions and not decisions.pipelined
+    assert decisions.reasons["x"].code == "SecretMissing"
+
+
+NEITHER = {"plugins": {name: {"enabled": False} for name in policy.GENERATORS}}
+
+
+@pytest.mark.parametrize("only", policy.GENERATORS)
+def test_either_way_to_look_for_victims_will_do_here(only):
+    others = {"plugins": {name: {"enabled": False} for name in policy.GENERATORS if name != only}}
+    gangs = (*(gang(f"run{i}", at="a", queue="r", created=float(i)) for i in range(4)), gang("x", created=9.0))
+    facts = World((node("a", 4.0),), TWO, gangs)
+    assert evicted(decide(facts, policy.read(others))) == evicted(decide(facts)) == ["run3-0"]
+    assert evicted(decide(facts, policy.read(NEITHER))) == []
+
+
+@pytest.mark.parametrize(("multiplier", "want"), [("1", ["run5-0"]), ("2", [])])
+def test_how_much_better_off_a_queue_stays_that_is_reclaimed_from(multiplier, want):
+    """The parent would use 3 of its share 2, the other queue still 5 of 2: better off, but not twice as much."""
+    queues = (
+        Queue("p", gpu=Share(2.0, weight=0.0)),
+        Queue("q", "p", gpu=Share(4.0, weight=0.0)),
+        Queue("r", gpu=Share(2.0, weight=0.0), created=1.0),
+    )
+    theirs = (gang(f"run{i}", at="a", queue="r", created=float(i)) for i in range(6))
+    gangs = (*theirs, gang("mine", 2, at="a a"), gang("x", created=9.0))
+    spec = {"plugins": {"proportion": {"arguments": {"relcaimerSaturationMultiplier": multiplier}}}}
+    assert evicted(decide(World((node("a", 8.0),), queues, gangs), policy.read(spec))) == want
+
+
 # --- what if ---
 
 
@@ -173,6 +211,17 @@ def test_what_if_somebody_must_go():
 def test_what_if_it_never_could():
     answer = what_if(State.build(world("a:2")), DEFAULT, gang("new", 3), NOW)
     assert answer.reason is not None and answer.reason.code == "NeverFits"
+
+
+def test_what_if_others_hold_what_is_not_ours_to_claim():
+    """The same words, holders and moment as if it were submitted."""
+    mine, theirs = gang("mine", 4, at="a a a a"), gang("theirs", 4, at="b b b b", queue="r")
+    theirs = replace(theirs, max_runtime=600.0, last_start=NOW)
+    state = State.build(World((node("a", 4.0), node("b", 4.0)), TWO, (mine, theirs)))
+    reason = what_if(state, DEFAULT, gang("new", 2), NOW).reason
+    assert reason is not None and reason.code == "FairShare"
+    assert [holder.gang for holder in reason.held_by] == ["mine", "theirs"]
+    assert reason.estimate == NOW + 600.0
 
 
 @given(clusters())

@@ -10,6 +10,7 @@ from allaboard.api import kinds, labels
 from allaboard.api.errors import Forbidden
 from allaboard.api.meta import is_leaving, key_of
 from allaboard.scheduling.loop import CYCLE, Scheduler
+from allaboard.scheduling.podgroups import WORKLOAD
 from allaboard.testing.clock import FakeClock
 from allaboard.testing.plane import add_nodes, plane, until
 
@@ -215,8 +216,19 @@ def test_a_cycle_that_breaks_off_leaves_no_trace():
 
     scheduler, _ = world((kinds.NODE, node("n")), *gang("a", 1, "1"))
     usual = scheduler.policy
-    scheduler.policy = replace(usual, plugins=(*usual.plugins, Clumsy()))
+    scheduler.snapshot.shard.policy = replace(usual, plugins=(*usual.plugins, Clumsy()))
     with pytest.raises(RuntimeError):
         cycle(scheduler)
-    scheduler.policy = usual
+    scheduler.snapshot.shard.policy = usual
     assert placed(cycle(scheduler)) == [["a-0"]]
+
+
+def test_an_eviction_names_the_job_it_is_for():
+    important = pod_group("pg-big-uid", 1, priorityClassName="build-preemptible")
+    important["metadata"]["annotations"] = {WORKLOAD: "trainer.kubeflow.org/v1alpha1|TrainJob|big|uid"}
+    runs = pod("small-0", said={labels.POD_GROUP: "small"}, node="n", phase="Running", cpu="8")
+    scheduler, around = world((kinds.NODE, node("n")), (kinds.POD_GROUP, pod_group("small", 1)), (kinds.POD, runs))
+    around.put(kinds.POD_GROUP, important)
+    around.put(kinds.POD, pod("big-0", said={labels.POD_GROUP: "pg-big-uid"}, cpu="8"))
+    (words,) = (event.message for event in cycle(scheduler).events if event.reason == "Evict")
+    assert words == 'evicted to make room for "default/big", which has a higher priority in the same queue'

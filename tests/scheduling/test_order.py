@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from allaboard.scheduling.order import JobOrder
 from allaboard.scheduling.selection import to_place
-from tests.scheduling.worlds import clusters, session_of
+from tests.scheduling.chance import clusters
+from tests.scheduling.worlds import session_of
 
 
 def naive_best(session, gangs, parent=-1):

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allaboard.scheduling.classes import GPU
-from allaboard.scheduling.facts import Gang, PodSet, Status, SubGroup, Task, World
+from allaboard.scheduling.facts import (
+    Gang,
+    Neighbours,
+    PodSet,
+    Queue,
+    Requirement,
+    Share,
+    Status,
+    SubGroup,
+    Task,
+    World,
+)  # fmt: skip
 from allaboard.scheduling.ladder import Ladder
 from allaboard.scheduling.placement import Board, fill
+from allaboard.scheduling.policy import DEFAULT, KAI
 from allaboard.scheduling.state import State
-from tests.scheduling.worlds import node, wish
+from tests.scheduling.worlds import decide, gang, node, told, wish
 
 # Per node: GPUs, GPUs taken, GPUs being released, CPUs.
 machines = st.lists(
@@ -65,7 +79,7 @@ def naive(state, klass, count, *, promises):
 @settings(max_examples=200, deadline=None)
 def test_filling_equals_placing_one_by_one(rows, gpus, count, promises):
     state = state_of(rows)
-    klass = state.class_of(wish(float(gpus)))
+    klass = state.classes.of(wish(float(gpus)))
     want = naive(state, klass, count, promises=promises)
     for among in (None, np.arange(len(state.nodes))):
         found = fill(Board(state.nodes, klass, among, None, None), count, pipeline_only=promises)
@@ -76,7 +90,7 @@ def test_filling_equals_placing_one_by_one(rows, gpus, count, promises):
 @settings(max_examples=150, deadline=None)
 def test_a_ladder_gives_idle_room_in_the_same_order(rows, gpus, counts):
     state = state_of(rows)
-    klass = state.class_of(wish(float(gpus)))
+    klass = state.classes.of(wish(float(gpus)))
     ladder = Ladder(state.nodes, klass, None)
     for count in counts:
         found = fill(Board(state.nodes, klass, None, None, None), count, pipeline_only=False)
@@ -89,7 +103,7 @@ def test_a_ladder_gives_idle_room_in_the_same_order(rows, gpus, counts):
 
 def test_a_tier_outweighs_idle_room():
     state = state_of([(4, 0, 0, 6), (4, 0, 4, 6)])
-    klass = state.class_of(wish(2.0))
+    klass = state.classes.of(wish(2.0))
     board = Board(state.nodes, klass, None, None, np.array([0.0, 100_000.0]))
     found = fill(board, 3, pipeline_only=False)
     assert found is not None
@@ -99,6 +113,34 @@ def test_a_tier_outweighs_idle_room():
 @pytest.mark.parametrize("count", [1, 2])
 def test_work_that_asks_for_nothing_needs_only_a_slot(count):
     state = state_of([(0, 0, 0, 1)])
-    klass = state.class_of(wish(0.0, 0.0, 0.0))
+    klass = state.classes.of(wish(0.0, 0.0, 0.0))
     found = fill(Board(state.nodes, klass, None, None, None), count, pipeline_only=False)
     assert found is not None and found.rows == [0] * count and all(found.idle)
+
+
+NEAR = Neighbours("host", (Requirement("app", "In", ("db",)),), weight=10)
+NEIGHBOURS = {
+    "packed where nobody cares": ((), "a"),
+    "rather near": ((NEAR,), "b"),
+    "rather away": ((replace(NEAR, anti=True),), "a"),
+    "the heavier wish wins": ((NEAR, replace(NEAR, anti=True, weight=90)), "a"),
+}
+
+
+@pytest.mark.parametrize(("wishes", "want"), NEIGHBOURS.values(), ids=NEIGHBOURS)
+def test_preferred_neighbours(wishes, want):
+    """Node a is fuller, so packing takes it; the pod whose company is sought or shunned stands on b."""
+    machines = tuple(node(name, labels={"host": name}) for name in "ab")
+    company = Gang("db", "q", (Task("db-0", wish(), Status.RUNNING, "b", labels={"app": "db"}),), priority=100)
+    filler = gang("filler", 4, at="a a a a", priority=100, preemptible=False)
+    guest = Gang("x", "q", (Task("x-0", replace(wish(), preferred=wishes)),))
+    facts = World(machines, (Queue("q", gpu=Share(99.0)),), (company, filler, guest))
+    assert told(decide(facts)) == f"x->{want}"
+
+
+def test_a_node_that_owes_gpus_takes_nobody_where_kai_is_followed_to_the_letter():
+    facts = World(
+        (node("a", 1.0), node("b", 4.0)), (Queue("q", gpu=Share(99.0)),), (gang("on", 2, at="a a"), gang("x", 1, 0.0))
+    )
+    full = replace(facts, gangs=(*facts.gangs, gang("filler", 9, 0.0, at="a " * 9)))
+    assert [told(decide(full, replace(policy, actions=("allocate",)))) for policy in (DEFAULT, KAI)] == ["x->a", "x->b"]

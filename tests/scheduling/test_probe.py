@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from allaboard.scheduling import scenario
 from allaboard.scheduling.actions import ACTIONS
 from allaboard.scheduling.policy import KAI
-from allaboard.scheduling.probe import Hope, Need, enough, greedy
+from allaboard.scheduling.probe import Need, enough, greedy
 from allaboard.scheduling.session import Session
 from allaboard.scheduling.state import State
-from tests.scheduling.worlds import NOW, clusters
+from tests.scheduling.chance import clusters
+from tests.scheduling.worlds import NOW
 
 
 @given(
@@ -35,9 +37,9 @@ def test_enough_is_the_shortest_beginning_that_covers(amounts, missing):
     assert enough([float(amount) for amount in amounts], float(missing)) == want
 
 
-def decided(facts, monkeypatch_hope=None):
-    session = Session(State.build(facts), KAI, NOW)
-    for action in KAI.actions:
+def decided(facts, policy):
+    session = Session(State.build(facts), policy, NOW)
+    for action in policy.actions:
         session.action = action
         ACTIONS[action](session)
     return session.log.binds, session.log.pipelines, session.log.evictions
@@ -47,15 +49,4 @@ def decided(facts, monkeypatch_hope=None):
 @settings(max_examples=150, deadline=None)
 def test_hopeless_trials_would_have_failed(facts):
     """With every short cut off, the same tasks are bound, promised and evicted."""
-    quick = decided(facts)
-    kept = Hope.gone, scenario.Success.__init__
-    try:
-        Hope.gone = lambda self, chosen: False
-        scenario.Success.__init__ = _never_complete
-        assert decided(facts) == quick
-    finally:
-        Hope.gone, scenario.Success.__init__ = kept
-
-
-def _never_complete(self, statement, recorded, complete):
-    self.statement, self.recorded, self.complete = statement, recorded, False
+    assert decided(facts, KAI) == decided(facts, replace(KAI, thorough=True))

@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from allaboard.scheduling.cycle import cycle
-from allaboard.scheduling.facts import Gang, PodSet, Queue, Share, Status, SubGroup, Task, World
 from allaboard.scheduling.policy import DEFAULT
 from allaboard.scheduling.replay import in_order, told
 from allaboard.scheduling.state import State
-from tests.scheduling.worlds import NOW, carried_out, clusters, node, wish
+from tests.scheduling.chance import clusters, single_jobs
+from tests.scheduling.worlds import NOW, carried_out
 
 EXAMPLES = int(os.environ.get("FUZZ", "120"))
 ROUNDS = 8
@@ -89,29 +89,7 @@ def test_a_fixed_point_is_reached(facts, policy):
     assert not decisions.binds and not decisions.evictions
 
 
-@st.composite
-def singles(draw: st.DrawFn) -> World:
-    """Preemptible one-pod one-GPU jobs without constraints, in queues that deserve something."""
-    sizes = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
-    room = [f"n{i}" for i, size in enumerate(sizes) for _ in range(size)]
-    count = draw(st.integers(2, 3))
-    queues = tuple(
-        Queue(
-            f"q{i}", created=float(i), gpu=Share(float(draw(st.integers(0, 4))), weight=float(draw(st.integers(0, 2))))
-        )
-        for i in range(count)
-    )
-    gangs = []
-    for number in range(draw(st.integers(0, 14))):
-        place = room.pop() if room and draw(st.booleans()) else ""
-        task = Task(f"g{number:02}-0", wish(), Status.RUNNING if place else Status.PENDING, place)
-        queue = f"q{draw(st.integers(0, count - 1))}"
-        gangs.append(Gang(f"g{number:02}", queue, (task,), SubGroup(pod_sets=(PodSet(),)), created=float(number)))
-    machines = tuple(node(f"n{i}", float(size)) for i, size in enumerate(sizes))
-    return World(machines, queues, tuple(gangs))
-
-
-@given(singles())
+@given(single_jobs())
 @many
 def test_no_queue_stays_below_its_own_while_another_has_more_than_its_own(facts):
     state = State.build(facts)

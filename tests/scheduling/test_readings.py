@@ -7,7 +7,7 @@ from allaboard.scheduling.facts import Constraint, PodSet, Share, SubGroup, Tain
 
 from .builders import node, pod_group, queue
 
-DURATIONS = {"1h": 3600, "1h30m": 5400, "90s": 90, "1.5s": 1.5, "250ms": 0.25, "": 0}
+DURATIONS = {"1h": 3600, "1h30m": 5400, "90s": 90, "1.5s": 1.5, "250ms": 0.25, "600": 600, "": 0}
 
 
 @pytest.mark.parametrize(("text", "want"), DURATIONS.items(), ids=DURATIONS)

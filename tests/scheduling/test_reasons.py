@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from allaboard.scheduling import surroundings
+from allaboard.scheduling.cycle import cycle
+from allaboard.scheduling.demands import read
 from allaboard.scheduling.facts import (
     Constraint,
     Demand,
@@ -21,7 +25,10 @@ from allaboard.scheduling.facts import (
     Topology,
     World,
 )
-from tests.scheduling.worlds import ROOM, decide, gang, node, wish, world
+from allaboard.scheduling.policy import DEFAULT
+from allaboard.scheduling.selfcheck import differences
+from allaboard.scheduling.state import State
+from tests.scheduling.worlds import NOW, ROOM, decide, gang, node, wish, world
 
 Q = (Queue("q", gpu=Share(100.0)),)
 
@@ -156,8 +163,26 @@ def test_a_queue_with_its_share_waits_for_others():
     gangs = (gang("mine", 2, at="a a"), gang("theirs", 2, at="a a", queue="r"), gang("x", created=1.0))
     reason = reason_of(World((node("a", 4.0),), queues, gangs))
     assert reason.code == "FairShare"
-    assert "holds 2 gpu (2 deserved, 0 borrowed) of its fair share 2, and needs 1 more" in reason.message
+    said = 'queue "q" holds 2 gpu (2 deserved, 0 borrowed), and 1 more would be 1 above its fair share 2'
+    assert said in reason.message
+    assert reason.unblock[-1] == 'raise spec.resources.gpu.quota of queue "q" (now 2)'
     assert [holder.gang for holder in reason.held_by] == ["mine", "theirs"]
+
+
+OWNERS = {
+    "nobody else holds anything": ((), "InsufficientResource"),
+    "others hold too little to matter": ((gang("theirs", at="b", queue="r"),), "InsufficientResource"),
+    "others hold what is missing": ((gang("theirs", 8, at="b b b b c c c c", queue="r"),), "FairShare"),
+}
+
+
+@pytest.mark.parametrize(("others", "code"), OWNERS.values(), ids=OWNERS)
+def test_it_is_a_matter_of_shares_only_where_others_hold_what_is_missing(others, code):
+    queues = (Queue("q", gpu=Share(4.0, weight=0.0)), Queue("r", gpu=Share(4.0, weight=0.0), created=1.0))
+    gangs = (gang("mine", 4, at="a a a a"), *others, gang("x", 5, created=1.0))
+    names = {place for each in gangs for task in each.tasks if (place := task.node)} | {"b"}
+    reason = reason_of(World(tuple(node(name, 4.0) for name in names), queues, gangs))
+    assert reason.code == code and reason.needs["gpu"] == 5.0
 
 
 def test_the_place_in_the_queue_is_counted():
@@ -200,3 +225,96 @@ def test_a_task_without_requests_has_no_numbers_to_show():
     empty = Task("x-0", Demand())
     facts = World((), Q, (replace(gang("x"), tasks=(empty,)),))
     assert reason_of(facts).message == "0 of 1 tasks fit; the cluster has no nodes"
+
+
+def test_names_that_are_the_same_in_two_namespaces_are_two_gangs():
+    gangs = (gang("one/x", 2, created=1.0), gang("two/x", 3, created=2.0))
+    decisions = decide(World((node("a", 4.0),), (Queue("q", gpu=Share(9.0)),), gangs))
+    assert {bind.gang for bind in decisions.binds} == {"one/x"}
+    assert set(decisions.reasons) == {"two/x"}
+
+
+def test_a_node_that_vanishes_after_a_cycle_leaves_its_pods_nowhere_and_the_others_go_on():
+    state = State.build(
+        World((node("a", 2.0), node("b", 1.0)), (Queue("q", gpu=Share(9.0)),), (gang("x", 2), gang("y")))
+    )
+    cycle(state, DEFAULT, NOW)
+    surroundings.drop_node(state, "a")
+    for name in ("x-0", "x-1"):
+        state.put_task("x", Task(name, wish()))
+    decisions = cycle(state, DEFAULT, NOW + 1)
+    assert not decisions.binds and decisions.reasons["x"].code == "NeverFits"
+    assert differences(state) == []
+
+
+# --- every code a cycle can give ---
+
+
+def _leaving(name: str, count: int, at: str):
+    made = gang(name, count, at=at)
+    return replace(made, tasks=tuple(replace(task, status=Status.RELEASING) for task in made.tasks))
+
+
+def _half_gated(made):
+    return replace(made, tasks=(made.tasks[0], replace(made.tasks[1], status=Status.GATED)))
+
+
+IN_RACK = SubGroup(pod_sets=(PodSet(minimum=3),), constraint=Constraint("t", required="rack"))
+SMALL = (Queue("q", gpu=Share(9.0, 1.0)),)
+EVERY: dict[str, World] = {
+    "InsufficientResource": world("a:4/2", "x:4x1"),
+    "Fragmented": world("a:2/1 b:2/1", "x:1x2"),
+    "NeverFits": world("a:2", "x:3x1"),
+    "FairShare": World(
+        (node("a", 4.0),),
+        (Queue("q", gpu=Share(2.0, weight=0.0)), Queue("r", gpu=Share(2.0, weight=0.0), created=1.0)),
+        (gang("mine", 2, at="a a"), gang("theirs", 2, at="a a", queue="r"), gang("x", created=1.0)),
+    ),
+    "BehindPriority": World((node("a", 1.0),), Q, (gang("w", priority=75), gang("x"))),
+    "BehindOrder": world("a:1", "w:1x1 x:1x1"),
+    "Reserved": replace(world("a:2"), gangs=(_leaving("old", 2, "a a"), gang("x", 2, created=1.0))),
+    "GangIncomplete": replace(world("a:8"), gangs=(gang("x", 2, least=4),)),
+    "SchedulingGated": replace(world("a:8"), gangs=(_half_gated(gang("x", 2)),)),
+    "Backoff": replace(world("a:8"), gangs=(replace(gang("x"), held="the server refused it; tried again at 10:00"),)),
+    "OverLimit": World((node("a"),), SMALL, (gang("x", 2),)),
+    "ParentOverLimit": World(
+        (node("a"),), (Queue("p", gpu=Share(9.0, 1.0)), Queue("q", "p", gpu=Share(9.0))), (gang("x", 2),)
+    ),
+    "NonPreemptibleOverQuota": World((node("a"),), (Queue("q", gpu=Share(1.0)),), (gang("x", 2, preemptible=False),)),
+    "QueueDoesNotExist": replace(world("a:2"), gangs=(gang("x", queue="nope"),)),
+    "QueueNotLeaf": World((node("a"),), (Queue("q"), Queue("leaf", "q")), (gang("x"),)),
+    "QueueClosed": World((node("a"),), (Queue("q", closed=True),), (gang("x"),)),
+    "TopologyUnsatisfiable": World(
+        tuple(node(f"n{i}", 2.0, labels={"rack": f"r{i}"}) for i in range(2)),
+        Q,
+        (gang("x", 3, tree=IN_RACK),),
+        (Topology("t", ("rack",)),),
+    ),
+    "NodesUnready": replace(asking(), nodes=(replace(node("a"), unschedulable=True),)),
+    "NodeSelectorMismatch": asking(selector=(Requirement("disk", "In", ("ssd",)),)),
+    "Tainted": replace(asking(), nodes=(replace(node("a"), taints=(Taint("k", "v"),)),)),
+    "VolumeMount": asking(obstacle='persistentvolumeclaim "data" not found'),
+    "SecretMissing": asking(obstacle='configmap "settings" not found'),
+    "ValidationFailed": asking(obstacle=read({"spec": {"resourceClaims": [{"name": "gpu"}]}}).obstacle),
+}
+# Not about room, so without numbers of it; what is asked of a queue names the queue's numbers instead.
+NUMBERLESS = {
+    "Reserved", "GangIncomplete", "SchedulingGated", "Backoff", "QueueDoesNotExist", "QueueNotLeaf", "QueueClosed",
+    "VolumeMount", "SecretMissing", "ValidationFailed",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("code", EVERY)
+def test_every_code_says_where_what_and_how_it_ends(code):
+    reason = reason_of(EVERY[code])
+    assert reason.code == code and reason.message
+    assert reason.queue, "whose line it stands in"
+    assert reason.unblock, "what would help"
+    if code not in NUMBERLESS:
+        resource = next(iter(reason.needs))
+        assert reason.needs[resource] > 0 and resource in reason.free
+
+
+def test_the_table_of_codes_in_the_reference_is_complete():
+    page = (Path(__file__).parents[2] / "docs/reference/scheduling.md").read_text()
+    assert [code for code in EVERY if f"`{code}`" not in page] == []

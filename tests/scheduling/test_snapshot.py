@@ -12,6 +12,7 @@ from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.policy import DEFAULT
 from allaboard.scheduling.snapshot import FOLLOWED, Snapshot
+from allaboard.scheduling.telling import world_of
 
 from .builders import OURS, at, node, pod, pod_group, queue, thing
 
@@ -22,7 +23,7 @@ NOW = 1_800_000_000.0
 def told(snapshot):
     """Gangs and their tasks: `default/pg-x: a=PENDING b=BINDING@n`, then strangers."""
     lines = []
-    for gang in snapshot.state.world().gangs:
+    for gang in world_of(snapshot.state).gangs:
         tasks = (f"{t.name.partition('/')[2]}={t.status.name}" + (f"@{t.node}" if t.node else "") for t in gang.tasks)
         lines.append(f"{gang.name}: {' '.join(sorted(tasks))}".strip())
     strangers = sorted(f"{task.name}@{task.node}" for task in snapshot.state.strangers.values())
@@ -169,7 +170,7 @@ def test_a_failed_bind_frees_its_place():
 
 def test_an_eviction_nobody_carried_out_is_given_up():
     snapshot = heard(GROUP, (kinds.POD, pod("a", said=IN_GROUP, node="n", phase="Running")))
-    (gang,) = snapshot.state.world().gangs
+    (gang,) = world_of(snapshot.state).gangs
     snapshot.state.put_task(gang.name, replace(gang.tasks[0], status=Status.RELEASING))  # as a cycle does
     snapshot.assume_leaving(at("a"), NOW)
     snapshot.flush(NOW)
@@ -192,7 +193,7 @@ def test_priority(name, classes, priority, preemptible):
     changes = [(kinds.PRIORITY_CLASS, document) for document in documents]
     group = pod_group("pg-x", 1, priorityClassName=name)
     snapshot = heard(*changes, (kinds.POD_GROUP, group), (kinds.POD, pod("a", said=IN_GROUP)))
-    (gang,) = snapshot.state.world().gangs
+    (gang,) = world_of(snapshot.state).gangs
     assert (gang.priority, gang.preemptible) == (priority, preemptible)
 
 
@@ -231,7 +232,7 @@ def test_claims_decide_where_a_pod_may_go(changes, want):
     for kind, document in changes:
         snapshot.observe(kind, None, document)
     snapshot.flush(NOW)
-    (gang,) = snapshot.state.world().gangs
+    (gang,) = world_of(snapshot.state).gangs
     demand = gang.tasks[0].demand
     assert (demand.obstacle, demand.only_nodes) == want
 

@@ -7,28 +7,34 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allaboard.scheduling import surroundings
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.facts import Claim, Node, Queue, Share, Status, Task, Topology
 from allaboard.scheduling.policy import DEFAULT, KAI
 from allaboard.scheduling.selfcheck import differences
+from allaboard.scheduling.session import hopeless
 from allaboard.scheduling.state import State
-from tests.scheduling.worlds import NOW, clusters, gang, node, wish, world
+from allaboard.scheduling.telling import world_of
+from tests.scheduling.chance import clusters
+from tests.scheduling.worlds import NOW, gang, node, wish, world
 
 EVENTS = (
-    lambda state, n: state.put_node(node(f"n{n % 5}", float(n % 9))),
-    lambda state, n: state.put_node(replace(node(f"n{n % 5}", 4.0), ready=bool(n % 2), labels={"x": str(n)})),
-    lambda state, n: state.drop_node(f"n{n % 5}"),
-    lambda state, n: state.put_queue(Queue(f"q{n % 4}", gpu=Share(float(n % 7)))),
-    lambda state, n: state.drop_queue(f"q{n % 4}"),
+    lambda state, n: surroundings.put_node(state, node(f"n{n % 5}", float(n % 9))),
+    lambda state, n: surroundings.put_node(
+        state, replace(node(f"n{n % 5}", 4.0), ready=bool(n % 2), labels={"x": str(n)})
+    ),
+    lambda state, n: surroundings.drop_node(state, f"n{n % 5}"),
+    lambda state, n: surroundings.put_queue(state, Queue(f"q{n % 4}", gpu=Share(float(n % 7)))),
+    lambda state, n: surroundings.drop_queue(state, f"q{n % 4}"),
     lambda state, n: state.put_gang(gang(f"g{n % 6}", 1 + n % 3, queue=f"q{n % 3}")),
     lambda state, n: state.drop_gang(f"g{n % 6}"),
     lambda state, n: state.put_task(f"g{n % 6}", Task(f"g{n % 6}-0", wish(), Status.RUNNING, f"n{n % 5}")),
     lambda state, n: state.put_task(f"g{n % 6}", Task(f"g{n % 6}-{n % 4}", wish(), Status(n % 12), f"n{n % 5}")),
     lambda state, n: state.drop_task(f"g{n % 6}-0"),
-    lambda state, n: state.put_stranger(Task(f"s{n % 2}", wish(0.0), Status.RUNNING, f"n{n % 5}")),
-    lambda state, n: state.drop_stranger(f"s{n % 2}"),
-    lambda state, n: state.put_topology(Topology("t", ("x",))),
-    lambda state, n: state.put_claim(Claim(f"c{n % 2}", "gpus", n % 3)),
+    lambda state, n: surroundings.put_stranger(state, Task(f"s{n % 2}", wish(0.0), Status.RUNNING, f"n{n % 5}")),
+    lambda state, n: surroundings.drop_stranger(state, f"s{n % 2}"),
+    lambda state, n: surroundings.put_topology(state, Topology("t", ("x",))),
+    lambda state, n: surroundings.put_claim(state, Claim(f"c{n % 2}", "gpus", n % 3)),
     lambda state, n: cycle(state, DEFAULT, NOW + n),
     lambda state, n: cycle(state, KAI, NOW + n),
 )
@@ -46,8 +52,8 @@ def test_events_and_cycles_keep_the_state_sound(facts, events):
 def test_a_new_node_keeps_what_stands_on_the_others():
     facts = world("b:2 d:2")
     state = State.build(replace(facts, gangs=(gang("x", 2, at="b d"),)))
-    state.put_node(node("a", 8.0))
-    state.put_node(node("c", 8.0))
+    surroundings.put_node(state, node("a", 8.0))
+    surroundings.put_node(state, node("c", 8.0))
     assert state.nodes.names == ["a", "b", "c", "d"]
     assert state.nodes.idle[2].tolist() == [8.0, 1.0, 8.0, 1.0]
     assert differences(state) == []
@@ -56,14 +62,14 @@ def test_a_new_node_keeps_what_stands_on_the_others():
 def test_a_node_that_vanishes_leaves_its_tasks_nowhere():
     facts = world("a:2 b:2")
     state = State.build(replace(facts, gangs=(gang("x", 2, at="a b"),)))
-    state.drop_node("a")
+    surroundings.drop_node(state, "a")
     assert [state.status[row] for row in state.gangs["x"].rows] == [Status.UNKNOWN, Status.RUNNING]
     assert cycle(state, DEFAULT, NOW).binds == ()
 
 
 def test_a_new_resource_becomes_a_column():
     state = State.build(world("a:2", "x:1x1"))
-    state.put_node(Node("b", {"cpu": 1000.0, "memory": 1e9, "pods": 10.0, "example.com/thing": 3.0}))
+    surroundings.put_node(state, Node("b", {"cpu": 1000.0, "memory": 1e9, "pods": 10.0, "example.com/thing": 3.0}))
     assert state.nodes.capacity[state.resources["example.com/thing"]].tolist() == [0.0, 3.0]
     assert differences(state) == []
 
@@ -72,11 +78,11 @@ def test_a_confirmed_bind_changes_nothing():
     state = State.build(world("a:2", "x:1x1"))
     cycle(state, DEFAULT, NOW)
     version = state.version
-    task = state.world().gangs[0].tasks[0]
+    task = world_of(state).gangs[0].tasks[0]
     assert task.status == Status.BINDING
     state.put_task("x", replace(task, status=Status.RUNNING))
     assert state.version == version
-    assert state.world().gangs[0].tasks[0].status == Status.RUNNING
+    assert world_of(state).gangs[0].tasks[0].status == Status.RUNNING
     assert differences(state) == []
 
 
@@ -94,9 +100,9 @@ def test_a_refused_gang_is_not_asked_again_until_something_could_help():
     state = State.build(world("a:2", "x:2x1 y:2x1"))
     cycle(state, DEFAULT, NOW)
     cycle(state, DEFAULT, NOW)
-    assert state.hopeless() == {"y"}
+    assert hopeless(state) == {"y"}
     state.put_gang(gang("z", 1, 0.0, created=9.0))
-    assert state.hopeless() == {"y"}
+    assert hopeless(state) == {"y"}
     state.drop_gang("x")
-    assert not state.hopeless()
+    assert not hopeless(state)
     assert {bind.gang for bind in cycle(state, DEFAULT, NOW).binds} == {"y", "z"}

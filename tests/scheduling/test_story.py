@@ -11,6 +11,7 @@ from allaboard.api.meta import annotations_of, key_of
 from allaboard.scheduling.binder import Binder
 from allaboard.scheduling.loop import CYCLE, Scheduler
 from allaboard.scheduling.snapshot import FOLLOWED, Snapshot
+from allaboard.scheduling.telling import world_of
 from allaboard.testing.clock import FakeClock
 
 from .builders import OURS, World, finished, node, pod, pod_group
@@ -132,7 +133,7 @@ class Story:
 
 
 def tasks(snapshot):
-    gangs = snapshot.state.world().gangs
+    gangs = world_of(snapshot.state).gangs
     return {task.name: (task.status.name, task.node) for gang in gangs for task in gang.tasks}
 
 

@@ -55,7 +55,7 @@ def test_the_half_life_is_read_and_other_databases_are_refused():
     spec = {"usageDBConfig": {"usageParams": {"halfLifePeriod": "12h"}}}
     assert read(spec).usage_half_life == 43200.0
     with pytest.raises(ValueError, match=r"only usageParams\.halfLifePeriod is supported"):
-        read({"usageDBConfig": {"clientType": "prometheus"}})
+        read({"usageDBConfig": {"clientType": "prometheus", "connectionString": "http://prometheus"}})
 
 
 def test_flags_are_read_or_refused_by_name():

@@ -1,30 +1,17 @@
-"""Worlds as text and as strategies: nodes `a:8/2` (8 GPUs, 2 of them taken), gangs `x:3x1` (three pods of one GPU)."""
+"""Worlds as text: nodes `a:8/2` (8 GPUs, 2 of them taken), gangs `x:3x1` (three pods of one GPU)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-
-from hypothesis import strategies as st
 
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.decisions import Decisions
-from allaboard.scheduling.facts import (
-    Constraint,
-    Demand,
-    Gang,
-    Node,
-    PodSet,
-    Queue,
-    Share,
-    Status,
-    SubGroup,
-    Task,
-    Topology,
-    World,
-)
+from allaboard.scheduling.facts import Demand, Gang, Node, PodSet, Queue, Share, Status, SubGroup, Task, World
 from allaboard.scheduling.policy import DEFAULT, Policy
 from allaboard.scheduling.session import Session
 from allaboard.scheduling.state import State
+from allaboard.scheduling.telling import task_of
 
 NOW = 1_000_000.0
 ROOM = {"cpu": 64_000.0, "memory": 256e9, "pods": 110.0}
@@ -43,14 +30,17 @@ def gang(
 ) -> Gang:
     """Equal pods in one set; `at` names the node of each running pod, blank-separated."""
     places = at.split()
+    made = team(name, wish(gpus), places + [""] * (count - len(places)), least)
+    return replace(made, **{"queue": "q", **more})  # type: ignore[arg-type]
+
+
+def team(name: str, demand: Demand, places: Sequence[str], least: int | None = None) -> Gang:
+    """One pod per place, those without a node pending; all of them are needed unless `least` says fewer."""
     tasks = tuple(
-        Task(
-            f"{name}-{i}", wish(gpus), Status.RUNNING if i < len(places) else Status.PENDING, (places + [""] * count)[i]
-        )
-        for i in range(count)
+        Task(f"{name}-{i}", demand, Status.RUNNING if place else Status.PENDING, place)
+        for i, place in enumerate(places)
     )
-    tree = SubGroup(pod_sets=(PodSet(minimum=count if least is None else least),))
-    return Gang(name, str(more.pop("queue", "q")), tasks, more.pop("tree", tree), **more)  # type: ignore[arg-type]
+    return Gang(name, "q", tasks, SubGroup(pod_sets=(PodSet(minimum=len(places) if least is None else least),)))
 
 
 def world(nodes: str, gangs: str = "", queues: tuple[Queue, ...] = (Queue("q", gpu=Share(1000.0)),)) -> World:
@@ -86,80 +76,12 @@ def only(*actions: str, policy: Policy = DEFAULT) -> Policy:
 def carried_out(state: State, decisions: Decisions) -> None:
     """The round rule: what was bound runs, what was evicted waits again without a node."""
     for bind in decisions.binds:
-        task = state.task_fact(state.task_row[bind.task])
+        task = task_of(state, state.task_row[bind.task])
         state.put_task(bind.gang, replace(task, status=Status.RUNNING))
     for eviction in decisions.evictions:
-        task = state.task_fact(state.task_row[eviction.task])
+        task = task_of(state, state.task_row[eviction.task])
         state.put_task(eviction.gang, replace(task, status=Status.PENDING, node="", gpu_groups=()))
 
 
 def session_of(facts: World, policy: Policy = DEFAULT) -> Session:
     return Session(State.build(facts), policy, NOW)
-
-
-# --- random clusters ---
-
-RACKS = Topology("topo", ("block", "rack"))
-nodes_of = st.lists(st.sampled_from([0, 1, 2, 4, 8]), min_size=1, max_size=6)
-
-
-@st.composite
-def queue_trees(draw: st.DrawFn) -> tuple[Queue, ...]:
-    parents = draw(st.integers(0, 2))
-    shares = st.builds(
-        Share,
-        st.sampled_from([-1.0, 0.0, 1.0, 2.0, 4.0, 8.0]),
-        st.sampled_from([-1.0, -1.0, -1.0, 4.0, 8.0]),
-        st.sampled_from([0.0, 1.0, 2.0]),
-    )
-    tops = [Queue(f"p{i}", created=float(i), gpu=draw(shares)) for i in range(parents)]
-    leaves = [
-        Queue(
-            f"q{i}",
-            f"p{draw(st.integers(0, parents - 1))}" if parents else "",
-            draw(st.sampled_from([100, 100, 200])),
-            float(i),
-            draw(shares),
-        )
-        for i in range(draw(st.integers(1, 3)))
-    ]
-    return (*tops, *leaves)
-
-
-@st.composite
-def clusters(draw: st.DrawFn, *, topology: bool = True) -> World:
-    """Small worlds: running work only where it fits, waiting work of every kind."""
-    sizes = draw(nodes_of)
-    machines = tuple(
-        node(f"n{i}", float(size), labels={"block": f"b{i % 2}", "rack": f"r{i % 3}"}) for i, size in enumerate(sizes)
-    )
-    queues = draw(queue_trees())
-    leaves = [queue.name for queue in queues if queue.name.startswith("q")]
-    free = [float(size) for size in sizes]
-    gangs = tuple(_gang(draw, number, leaves, free, topology) for number in range(draw(st.integers(0, 7))))
-    return World(machines, queues, gangs, (RACKS,))
-
-
-def _gang(draw: st.DrawFn, number: int, leaves: list[str], free: list[float], topology: bool) -> Gang:
-    count, gpus = draw(st.integers(1, 4)), float(draw(st.sampled_from([0, 1, 1, 2, 4])))
-    running = draw(st.booleans())
-    tasks = []
-    for index in range(count):
-        places = [i for i, room in enumerate(free) if room >= gpus]
-        if running and places:
-            place = draw(st.sampled_from(places))
-            free[place] -= gpus
-            tasks.append(Task(f"g{number}-{index}", wish(gpus), Status.RUNNING, f"n{place}"))
-        else:
-            tasks.append(Task(f"g{number}-{index}", wish(gpus), Status.PENDING))
-    least = draw(st.integers(1, count))
-    priority = draw(st.sampled_from([50, 50, 75, 100]))
-    level = draw(st.sampled_from(["", "", "", "block", "rack"])) if topology else ""
-    tree = SubGroup(
-        pod_sets=(PodSet(minimum=least),),
-        constraint=Constraint("topo", level, draw(st.sampled_from(["", level]))) if level else None,
-    )
-    queue = draw(st.sampled_from(leaves))
-    return Gang(
-        f"g{number}", queue, tuple(tasks), tree, priority, priority < 100, float(number), NOW - 60 if running else None
-    )

@@ -8,7 +8,9 @@ from allaboard.schema import builtin
 def every_type():
     folder = builtin._FOLDER
     names = [
-        path.stem for path in folder.glob("*.json") if not path.stem.endswith(".wire") and path.stem != "resources"
+        path.stem
+        for path in folder.glob("*.json")
+        if not path.stem.endswith(".wire") and path.stem not in ("resources", "structs")
     ]
     return [f"{package}.{name}" for package in sorted(names) for name in builtin._package(package)]
 

@@ -7,8 +7,8 @@ import pytest
 
 from allaboard.api import crds
 from allaboard.schema import structure
+from allaboard.schema.faults import rule_faults
 from allaboard.schema.nodes import Node
-from allaboard.schema.rules import rule_faults
 
 RECORDED = Path(__file__).parents[3] / "shared" / "conformance" / "kube" / "scenarios"
 INT, STR = {"type": "integer"}, {"type": "string"}

@@ -226,7 +226,7 @@ DECODED = {
         {"spec": {"containers": [{"ports": [{"containerPort": "x"}]}]}},
         "json: cannot unmarshal string into Go struct field "
         "ContainerPort.spec.containers.ports.containerPort of type int32",
-        "cannot convert string to int32",
+        "unrecognized type: int32",
     ),
     "a text for a list": (
         {"spec": {"containers": "x"}},

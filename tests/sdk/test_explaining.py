@@ -34,7 +34,8 @@ def train_job(**status):
 
 def group(name="g", why=None, held=None):
     status = {"aboard": {"why": why}, "resourcesStatus": {"allocated": held or {}}}
-    return {"metadata": {"name": name}, "spec": {"minMember": 2, "queue": "q"}, "status": status}
+    metadata = {"name": name, "namespace": "default"}
+    return {"metadata": metadata, "spec": {"minMember": 2, "queue": "q"}, "status": status}
 
 
 def failed():
@@ -49,6 +50,10 @@ def event(reason, kind="Pod", at="2026-01-01T12:00:01Z", message=""):
     return {"reason": reason, "involvedObject": about, "lastTimestamp": at, "message": message}
 
 
+def warning(reason, kind, message=""):
+    return event(reason, kind, message=message) | {"type": "Warning"}
+
+
 def running(last=""):
     status = {"trainerStatus": {"lastUpdatedTime": last, "progressPercentage": 10}} if last else {}
     return Job(train_job(**status), [pod(0, "Running", "n")])
@@ -56,7 +61,11 @@ def running(last=""):
 
 VERDICTS = {
     "nobody looked yet": (Job(train_job(), [pod(0)]), "Waiting", "the scheduler has not looked at it yet"),
-    "suspended": (Job(train_job(spec={"suspend": True})), "Suspended", "it was taken off its nodes"),
+    "suspended": (
+        Job(train_job(spec={"suspend": True})),
+        "Suspended",
+        "it was taken off its nodes: spec.suspend is true",
+    ),
     "a pod is placed": (Job(train_job(), [pod(0, node="n")]), "Starting", "r0 on n: the node takes it in"),
     "pods run": (running(), "Running", "on n"),
     "it reports": (running("2026-01-01T12:00:20Z"), "Running", "on n, 10 % done"),
@@ -75,6 +84,27 @@ def test_verdict(job, verdict, message):
     assert (found.verdict, found.message) == (verdict, message)
 
 
+HINDRANCES = {
+    "no job could be made": ([], [warning("JobCreationFailed", "JobSet", "limits missing")], "Blocked"),
+    "half the pods could be made": ([pod(0)], [warning("FailedCreate", "Job", "exceeded quota")], "Blocked"),
+    "it was made at the second try": (
+        [],
+        [warning("FailedCreate", "Job"), event("SuccessfulCreate", "Job")],
+        "Waiting",
+    ),
+    "all pods are there": ([pod(0), pod(1)], [warning("FailedCreate", "Job")], "Waiting"),
+    "a pod's words are not its maker's": ([], [warning("FailedScheduling", "Pod")], "Waiting"),
+}
+
+
+@pytest.mark.parametrize(("pods", "events", "verdict"), HINDRANCES.values(), ids=HINDRANCES)
+def test_what_cannot_be_made_blocks_a_job(pods, events, verdict):
+    found = explain(Job(train_job(), pods, [group()]), NOW, events)
+    assert found.verdict == verdict
+    if verdict == "Blocked":
+        assert (found.code, found.message) == (events[-1]["reason"], events[-1]["message"])
+
+
 def test_a_waiting_gang_tells_its_numbers():
     found = explain(Job(train_job(), [pod(0), pod(1)], [group(why=WHY)]), NOW)
     assert found.needs == {"gpu": "2 gpu", "cpu": "1.5 cpu", "memory": "2 Gi memory"}
@@ -91,6 +121,12 @@ def test_who_holds_processors_is_read_from_the_other_gangs():
     assert [(holder.job, holder.amount) for holder in found.held_by] == [("b", "2 cpu"), ("a", "0.5 cpu")]
 
 
+def test_who_is_seen_to_hold_nothing_any_more_is_not_named():
+    since = [group(f"pg-big-{UID}", held={}), group(f"pg-next-{UID}", held={"nvidia.com/gpu": "4"})]
+    found = explain(Job(train_job(), [pod(0), pod(1)], [group(why=WHY)]), NOW, groups=since)
+    assert [(holder.job, holder.amount) for holder in found.held_by] == [("next", "4 gpu")]
+
+
 EVICTED = event("Evict", message="made room for x", at="2026-01-01T12:00:05Z")
 
 
@@ -105,6 +141,12 @@ def test_the_history_is_of_the_whole_job():
     events = [event("Pulled"), event("FairShare", "PodGroup"), event("FairShare", "TrainJob"), EVICTED]
     told = [words for _, words in explain(Job(train_job()), NOW, events).history]
     assert told == ["Created", "FairShare", "Evict"]
+
+
+def test_what_a_gang_and_its_job_are_told_in_one_moment_is_said_once():
+    told = [event(reason, kind) for kind in ("PodGroup", "TrainJob") for reason in ("Reserved", "GangScheduled")]
+    history = explain(Job(train_job()), NOW, told).history
+    assert [words for _, words in history] == ["Created", "Reserved", "GangScheduled"]
 
 
 def test_silence_longer_than_all_before_is_slow():

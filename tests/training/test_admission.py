@@ -147,7 +147,7 @@ REFUSED = {
         runtime(),
         "spec.trainer.resourcesPerNode.limits[cpu]",
     ),
-    "a name of 300 characters": (trainjob(name="a" * 300), runtime(), "metadata.name"),
+    "a name of 63 characters": (trainjob(name="a" * 63), runtime(), "metadata.name"),
     "a torchtune model nobody knows": (
         trainjob({"command": ["tune", "run"]}, runtime="rt"),
         runtime(),
@@ -173,6 +173,11 @@ COUNTS = {
 @pytest.mark.parametrize("trainer", COUNTS.values(), ids=COUNTS)
 def test_absurd_counts_are_refused_by_the_schema(trainer):
     assert structure(kinds.TRAIN_JOB).validate(trainjob(trainer)) != []
+
+
+def test_a_name_of_300_characters_is_refused_by_the_schema():
+    messages = [cause.message for cause in structure(kinds.TRAIN_JOB).validate(trainjob(name="a" * 300))]
+    assert messages == ["Invalid value: metadata.name must be no more than 63 characters"]
 
 
 @pytest.mark.parametrize("processes", [1, 8, "8", "auto", "cpu", "gpu"])
@@ -229,6 +234,18 @@ def test_a_suspended_job_takes_labels_selectors_tolerations_and_gates():
     assert refusals(job, runtime(), existing_job_set(suspend=True), old=trainjob(suspend=True)) == []
 
 
+def test_a_patch_that_cannot_be_merged_hides_nothing_else():
+    job = trainjob({"env": [{"name": "PET_NNODES", "value": "1"}]}, runtimePatches=[patch(imagePullSecrets=[{}])])
+    fields = [line.partition(":")[0] for line in refusals(job, runtime())]
+    assert fields == ["spec.runtimePatches", "spec.trainer.env"]
+
+
+def test_a_patch_that_could_never_be_merged_may_be_mended():
+    broken = trainjob(suspend=True, runtimePatches=[patch(imagePullSecrets=[{}])])
+    mended = trainjob(suspend=True, runtimePatches=[patch(imagePullSecrets=[{"name": "key"}])])
+    assert refusals(mended, runtime(), existing_job_set(suspend=True), old=broken) == []
+
+
 TUNE = {
     "full on one node": ([], {}, []),
     "two nodes of a small model": ([], {"numNodes": 2}, ["spec.trainer.numNodes"]),
@@ -260,3 +277,21 @@ def test_the_deprecated_runtime_of_a_job_is_warned_about():
     warnings = HOOKS["validator.trainjob.trainer.kubeflow.org"].validate(request, View(source)).warnings
     assert len(warnings) == 1
     assert warnings[0].startswith('Referenced ClusterTrainingRuntime "rt" is deprecated')
+
+
+MISSHAPEN = {
+    "a spec that is a number": 5,
+    "a spec that is a list": [],
+    "patches that are a text": {"runtimePatches": "x"},
+    "patches that are a map": {"runtimePatches": {"manager": "a.io/b"}},
+    "a patch that is a number": {"runtimePatches": [5]},
+    "a patch that is null": {"runtimePatches": [None]},
+}
+
+
+@pytest.mark.parametrize("spec", MISSHAPEN.values(), ids=MISSHAPEN)
+def test_what_is_misshapen_is_left_to_the_schema(spec):
+    """The defaulter speaks before the schema does: it must not stumble over anything."""
+    job = {**trainjob(), "spec": spec}
+    stamp = HOOKS["defaulter.trainjob.trainer.kubeflow.org"]
+    assert stamp.mutate(Request("CREATE", kinds.TRAIN_JOB, job), View()) is None

@@ -1,6 +1,11 @@
 """Plugins and phases: their order, strangers among them, and two that want the same variable."""
 
+import os
+import subprocess
+import sys
+import zipfile
 from importlib.metadata import EntryPoint
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +16,8 @@ from allaboard.training.framework import Framework
 from allaboard.training.info import Container, PluginClash, variable
 from allaboard.training.job import TrainJob
 from tests.training.world import env, of_kind, runtime, trainjob
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 class Tracing:
@@ -91,3 +98,51 @@ def test_a_plugin_that_cannot_be_used_stops_the_start(names, words):
     with pytest.raises(extensions.BadExtension) as found:
         extensions.framework_with(names, points)
     assert words in str(found.value)
+
+
+# --- a package somebody really installs ---
+
+STRANGER = """
+class Stamp:
+    name = "stamp"
+
+    def enforce_pod_spec(self, info, job, settings):
+        for container in info.trainer.containers:
+            container.inject(self.name, [{"name": "STAMPED_BY", "value": "a stranger"}])
+"""
+ASK = """
+from allaboard.training.extensions import framework_with
+from allaboard.training.facts import Facts
+from allaboard.training.job import TrainJob
+from tests.training.world import runtime, trainjob
+(job_set,) = framework_with(["stamp"]).build(runtime(), TrainJob(trainjob()), Facts())
+container = job_set["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["containers"][0]
+print({entry["name"]: entry.get("value") for entry in container["env"]}["STAMPED_BY"])
+"""
+
+
+def wheel(folder):
+    """The smallest package there can be, with one entry point."""
+    about = "stamp-1.0.dist-info"
+    files = {
+        "stamp.py": STRANGER,
+        f"{about}/METADATA": "Metadata-Version: 2.1\nName: stamp\nVersion: 1.0\n",
+        f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{about}/entry_points.txt": f"[{extensions.GROUP}]\nstamp = stamp:Stamp\n",
+        f"{about}/RECORD": "",
+    }
+    path = folder / "stamp-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return path
+
+
+@pytest.mark.slow
+def test_an_installed_package_is_found_by_its_entry_point(tmp_path):
+    place = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", str(place)]
+    subprocess.run([*pip, str(wheel(tmp_path))], check=True)
+    environment = {**os.environ, "PYTHONPATH": f"{place}{os.pathsep}{ROOT}"}
+    said = subprocess.run([sys.executable, "-c", ASK], env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert (said.stdout, said.stderr) == ("a stranger\n", "")

@@ -10,6 +10,10 @@ from allaboard.cluster.jsonpath import find
 from allaboard.initializers import fetching
 from allaboard.initializers import settings as initializer_settings
 from allaboard.kube.plan import NOTHING
+from allaboard.main.citizen import Citizen, Health
+from allaboard.main.configuration import Post, configured
+from allaboard.main.settings import Settings
+from allaboard.sdk.home import Home
 from allaboard.training import admission, config, lifecycle, runtimes
 from allaboard.training import runtime as frozen_runtime
 from allaboard.training.controller import TrainJobController
@@ -38,6 +42,7 @@ from tests.training.world import (
 )  # fmt: skip
 
 CONFIGURATION = "apiVersion: config.trainer.kubeflow.org/v1alpha1\nkind: Configuration\n"
+SETTINGS = Settings(Home.default(), controllers=("trainjob",))
 GPU = {"limits": {"nvidia.com/gpu": "4"}}
 
 
@@ -131,14 +136,17 @@ def test_defect_9_both_kinds_of_runtime_are_checked_alike():
     assert len(list(admission.runtime_warnings(deprecated, deprecated))) == 1
 
 
-def test_defect_10_the_names_of_the_probes_are_part_of_the_configuration():
-    text = f"{CONFIGURATION}health: {{readinessEndpointName: ready}}"
-    assert config.load(text)["health"]["readinessEndpointName"] == "ready"
+def test_defect_10_the_names_of_the_probes_are_where_they_answer():
+    text = f"{CONFIGURATION}health: {{readinessEndpointName: ready, livenessEndpointName: alive}}"
+    post = configured(Post("", ""), config.load(text))
+    health = Health(Citizen(SETTINGS, None, None, post))
+    assert [health._answer(path)[0] for path in ("/alive", "/ready", "/healthz", "/readyz")] == [200, 503, 404, 404]
 
 
-def test_defect_11_the_number_of_workers_is_read():
+def test_defect_11_the_number_of_workers_is_the_loops():
     text = f"{CONFIGURATION}controller: {{groupKindConcurrency: {{TrainJob.trainer.kubeflow.org: 5}}}}"
-    assert config.workers(config.load(text), "TrainJob.trainer.kubeflow.org") == 5
+    citizen = Citizen(SETTINGS, None, None, configured(Post("", ""), config.load(text)))
+    assert [loop.workers for loop in citizen.loops if loop.controller.name == "trainer"] == [5]
 
 
 def test_defect_12_a_jobset_past_its_deadline_is_deleted_until_it_is_gone():

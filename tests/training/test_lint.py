@@ -7,6 +7,7 @@ from allaboard.training import lint, migration
 from allaboard.training.render import structure
 from tests.training.world import SHIPPED, replicated, runtime, trainjob
 
+RULE = {"name": "r", "action": "FailJobSet"}
 KNOWN = [*SHIPPED.values(), runtime()]
 
 
@@ -41,6 +42,29 @@ FINDINGS = {
     "a runtime without its container": (
         runtime(None, replicated(containers=[{"name": "main"}])),
         [("spec.template.spec.replicatedJobs[0].template.spec.template.spec.containers", "error", False)],
+    ),
+    "no node at all": (trainjob({"numNodes": 0}), [("spec.trainer.numNodes", "warning", False)]),
+    "fewer than none": (trainjob({"numNodes": -1}), [("spec.trainer.numNodes", "error", False)]),
+    "a quantity no machine has": (
+        trainjob({"resourcesPerNode": {"requests": {"cpu": "1e400"}}}),
+        [("spec.trainer.resourcesPerNode.requests[cpu]", "error", False)],
+    ),
+    "a job that waits for nobody": (
+        runtime(None, {**replicated(), "dependsOn": [{"name": "ghost", "status": "Complete"}]}),
+        [("spec.template.spec.replicatedJobs[0].dependsOn", "error", False)],
+    ),
+    "success that nobody can have": (
+        runtime(None, template={"successPolicy": {"operator": "All", "targetReplicatedJobs": ["nod"]}}),
+        [("spec.template.spec.successPolicy", "error", False)],
+    ),
+    "a failure rule about nobody": (
+        runtime(
+            None,
+            template={
+                "failurePolicy": {"rules": [{"name": "r", "action": "FailJobSet", "targetReplicatedJobs": ["ghost"]}]}
+            },
+        ),
+        [("spec.template.spec.failurePolicy", "error", False)],
     ),
     "somebody else's kind": ({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}, []),
 }

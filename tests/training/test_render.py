@@ -25,6 +25,7 @@ CONTAINER = "spec.replicatedJobs[node].template.spec.template.spec.containers[no
 AUTHORS = {
     "metadata.name": "TrainJob",
     "spec.suspend": "TrainJob",
+    "spec.replicatedJobs[node].replicas": "default",
     "spec.replicatedJobs[node].name": "runtime torch-distributed",
     "spec.replicatedJobs[node].groupName": "default",
     "spec.replicatedJobs[node].template.spec.parallelism": "plugin jobset",
@@ -43,6 +44,12 @@ def test_every_field_has_an_author(path, author):
     explained = render.explain(SHIPPED["torch-distributed"], JOB, FACTS)[0]
     assert explained.authors[path] == author
     assert set(explained.authors) == {found for found, _ in render.leaves(explained.document)}
+
+
+def test_what_nobody_said_is_the_default():
+    spec = {name: value for name, value in JOB["spec"].items() if name != "suspend"}
+    explained = render.explain(SHIPPED["torch-distributed"], {**JOB, "spec": spec}, FACTS)[0]
+    assert explained.authors["spec.suspend"] == "default"
 
 
 @pytest.mark.parametrize("name", SHIPPED)

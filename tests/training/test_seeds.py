@@ -1,5 +1,6 @@
 """Every algorithm step, table row, variable and error of the seeds 000–003 that speaks about this room."""
 
+import asyncio
 import base64
 
 import pytest
@@ -11,7 +12,9 @@ from allaboard.api import kinds
 from allaboard.api.documents import Key
 from allaboard.kube import metrics
 from allaboard.kube.controller import RESYNC
+from allaboard.kube.plan import NOTHING
 from allaboard.kube.queue import FIRST_DELAY, LONGEST_DELAY
+from allaboard.testing.clock import FakeClock
 from allaboard.training import lifecycle, resources, upsert
 from allaboard.training import status as statuses
 from allaboard.training.controller import TrainJobController
@@ -132,6 +135,23 @@ def test_seed_000_algorithm_4_a_pass_is_repeated_without_harm():
     first = lifecycle.decide(world(trainjob({}), runtime=runtime()), OURS, NOW)
     assert first == lifecycle.decide(world(trainjob({}), runtime=runtime()), OURS, NOW)
     assert [write.document["kind"] for write in first.apply] == ["ConfigMap", "JobSet"]
+
+
+def test_seed_000_algorithm_4_step_1_a_job_that_is_gone_asks_for_nothing():
+    class Nothing:
+        async def get(self, kind, key):
+            return None
+
+    controller = TrainJobController(Nothing(), FakeClock())
+    assert asyncio.run(controller.reconcile(Key("team-a", "run"))) == NOTHING
+
+
+def test_seed_000_algorithm_4_step_5_a_status_is_written_only_when_it_changed():
+    job, done = trainjob(), existing_job_set(conditions=[condition("Completed", reason="AllJobsCompleted")])
+    first = lifecycle.decide(world(job, runtime=runtime(), job_set=done), OURS, NOW)
+    job["status"] = first.status[0].document["status"]
+    again = lifecycle.decide(world(job, runtime=runtime(), job_set=done), OURS, NOW)
+    assert again.status == ()
 
 
 def test_seed_000_algorithm_4_an_unknown_runtime_kind_fails_the_job():
@@ -306,6 +326,15 @@ def test_seed_002_build_the_secret_is_ecdsa_p521_immutable_owned_and_made_once()
     assert [d["kind"] for d in again] == ["ConfigMap", "JobSet"]
 
 
+def test_seed_002_security_only_the_jobs_own_pods_get_the_key():
+    sidecar = replicated("extra", labels={}, containers=[{"name": "extra", "image": "x"}])
+    source = mpi_runtime()
+    source["spec"]["template"]["spec"]["replicatedJobs"].append(sidecar)
+    built = job_set(source, trainjob({"numNodes": 2}))
+    mounted = {entry["name"] for entry in built["spec"]["replicatedJobs"] if pod(built, entry["name"]).get("volumes")}
+    assert mounted == {"node", "launcher"}
+
+
 def test_seed_002_the_launcher_counts_as_a_node():
     objects = build(mpi_runtime(), trainjob({"numNodes": 3, "numProcPerNode": 8}))
     assert hostfile(objects) == "run-node-0-0.run slots=8\nrun-node-0-1.run slots=8\nrun-launcher-0-0.run slots=8\n"
@@ -363,7 +392,8 @@ def test_seed_003_its_example_without_a_kind_says_what_to_add():
 
 CORRECTIONS = {
     "no JobSet: made":                  ([], {"ConfigMap", "JobSet", "Secret"}),
-    "no Secret: made":                  (["JobSet"], {"ConfigMap", "Secret"}),
+    "no Secret: made":                  (["JobSet", "ConfigMap"], {"ConfigMap", "Secret"}),
+    "no ConfigMap: made":               (["JobSet", "Secret"], {"ConfigMap"}),
     "all there: the host file again":   (["JobSet", "Secret"], {"ConfigMap"}),
 }  # fmt: skip
 
@@ -373,6 +403,34 @@ def test_seed_003_the_table_of_corrections(there, made):
     source, job = mpi_runtime(), trainjob({"numNodes": 2})
     existing = [document for document in build(source, job) if document["kind"] in there]
     assert {document["kind"] for document in build(source, job, *existing)} == made
+
+
+def test_seed_003_corrections_another_jobset_spec_is_put_right_while_it_sleeps():
+    asleep = existing_job_set(suspend=True)
+    built = of_kind(build(runtime(), trainjob({"numNodes": 3}, suspend=True), asleep), "JobSet")
+    assert size(built) == 3
+
+
+def test_seed_003_corrections_a_status_that_is_behind_is_written_over():
+    job = trainjob()
+    job["status"] = {"jobsStatus": [{"name": "node", "active": 9}]}
+    done = existing_job_set(conditions=[condition("Completed", reason="AllJobsCompleted")])
+    plan = lifecycle.decide(world(job, runtime=runtime(), job_set=done), OURS, NOW)
+    assert plan.status[0].document["status"]["conditions"][0]["type"] == "Complete"
+
+
+def test_seed_003_checklist_the_jobset_has_the_trainjobs_name_and_is_owned_by_it():
+    for document in build(mpi_runtime(), trainjob({"numNodes": 2}, "my-job")):
+        owner = document["metadata"]["ownerReferences"][0]
+        assert (owner["kind"], owner["name"], owner["controller"]) == ("TrainJob", "my-job", True)
+        assert document["kind"] != "JobSet" or document["metadata"]["name"] == "my-job"
+
+
+def test_seed_003_checklist_everything_is_applied_by_one_manager():
+    """An Apply is by force: `kube/plan.py`."""
+    plan = lifecycle.decide(world(trainjob({}), runtime=runtime()), OURS, NOW)
+    assert TrainJobController.name == "trainer"
+    assert (len(plan.apply), plan.create, plan.update, plan.patch) == (2, (), (), ())
 
 
 STATUS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 # A document is never changed after it was handed over: copy the path you change (`replace`), share the rest.
@@ -32,6 +33,11 @@ def dig(document: Any, *path: str | int, default: Any = None) -> Any:
         except (KeyError, IndexError, TypeError):
             return default
     return default if document is None else document
+
+
+def same_fields(one: Document, other: Document, names: Iterable[str]) -> bool:
+    """Whether two documents say the same, or nothing, in all of these fields."""
+    return list(map(one.get, names)) == list(map(other.get, names))
 
 
 def replace(document: Document, *path: str, value: Any) -> Document:

@@ -41,8 +41,8 @@ class Cause:
     message: str
 
     def document(self) -> Document:
-        document = {"reason": self.reason, "message": self.message}
-        return document | {"field": self.field} if self.field else document
+        document = {"reason": self.reason, "message": self.message, "field": self.field}
+        return {name: value for name, value in document.items() if value or name == "message"}
 
 
 class AboardError(Exception):
@@ -154,7 +154,8 @@ def from_status(code: int, body: Any) -> ApiError:
     kind = kind or next((leaf for leaf in leaves if leaf.code == code), ApiError)
     details = dict(status.get("details") or {})
     causes = [Cause(c.get("reason", ""), c.get("field", ""), c.get("message", "")) for c in details.pop("causes", [])]
-    error = kind(str(status.get("message") or f"the server answered {code}"), details=details, causes=causes)
+    said = details if "details" in status else None
+    error = kind(str(status.get("message") or f"the server answered {code}"), details=said, causes=causes)
     error.code = code
     error.reason = str(status.get("reason", kind.reason))
     return error

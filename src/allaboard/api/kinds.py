@@ -16,11 +16,17 @@ class Kind:
     namespaced: bool = True
     short: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
+    api_version: str = field(default="", init=False, repr=False)
+    resource: str = field(default="", init=False, repr=False)  # the plural with its group: `jobsets.jobset.x-k8s.io`
     _hash: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        # Kinds are keys of the hottest dicts: hashed once, and nearly always compared with themselves.
-        object.__setattr__(self, "_hash", hash((self.group, self.version, self.plural)))
+        # Kinds are keys of the hottest dicts: hashed once, and nearly always compared with themselves. What every
+        # document and error says of its kind is put together once.
+        set_ = object.__setattr__
+        set_(self, "_hash", hash((self.group, self.version, self.plural)))
+        set_(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
+        set_(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
 
     def __hash__(self) -> int:
         return self._hash
@@ -31,15 +37,6 @@ class Kind:
         if not isinstance(other, Kind):
             return NotImplemented
         return (self.group, self.version, self.plural) == (other.group, other.version, other.plural)
-
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def resource(self) -> str:
-        """The plural with its group, as errors and roles write it: `jobsets.jobset.x-k8s.io`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def singular(self) -> str:

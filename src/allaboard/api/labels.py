@@ -52,3 +52,9 @@ GPU_FRACTION_DEVICES = "gpu-fraction-num-devices"
 FAILURES = ABOARD + "failures"
 # The last lines a failed container wrote, on its Pod (the node agent writes it, Jobs keep it).
 LAST_LINES = ABOARD + "last-lines"
+# When our scheduler took a Pod off its node (no failure of its own).
+EVICTED = ABOARD + "evicted"
+QUEUE_CLOSED = ABOARD + "closed"  # on a Queue: what runs goes on, nothing starts
+POLICY = ABOARD + "policy"  # on the SchedulingShard: default or kai
+FEWEST_VICTIMS = ABOARD + "fewest-victims"
+CHECK = ABOARD + "check"  # a new value asks the scheduler to compare its state with one built anew

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
-from allaboard.api.documents import Document, Key
+from allaboard.api.documents import Document, Key, same_fields
 from allaboard.api.kinds import Kind
 
+_ASKED = ("uid", "generation", "labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp")
 _tuple = tuple.__new__  # what a NamedTuple's own constructor calls; keys are made at every turn
 
 
@@ -44,6 +46,11 @@ def annotations_of(document: Document) -> dict[str, str]:
 def is_leaving(document: Document) -> bool:
     """Deletion was asked for; finalizers or a grace period still hold the object."""
     return bool(document.get("metadata", {}).get("deletionTimestamp"))
+
+
+def asks_the_same(old: Document, new: Document) -> bool:
+    """Whether two states of an object differ in status alone; its generation must count the changes of its spec."""
+    return "generation" in new["metadata"] and same_fields(old["metadata"], new["metadata"], _ASKED)
 
 
 def owner_reference(owner: Document, *, controller: bool = True) -> Document:
@@ -82,9 +89,19 @@ def refers_to(reference: Document, kind: Kind) -> bool:
 
 def stamp(moment: datetime) -> str:
     """A moment as metadata writes it: UTC, whole seconds."""
-    return moment.astimezone(UTC).isoformat()[:19] + "Z"
+    since = moment.astimezone(UTC) - _EPOCH
+    return _stamped(since.days * 86_400 + since.seconds)
 
 
+@lru_cache(maxsize=64)  # everything written in one second says so in the same text
+def _stamped(seconds: int) -> str:
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat()[:19] + "Z"
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@lru_cache(maxsize=64)  # events of one pass happen at one moment
 def micro_stamp(moment: datetime) -> str:
     """A moment as leases and event series write it: UTC, microseconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -14,6 +14,7 @@ _NAME_PART = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _VALUE = f"({_NAME_PART})?"
 _ENV = "[-._a-zA-Z][-._a-zA-Z0-9]*"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
+_NO_PATH = "Invalid path"
 _PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 
 _AN_ALPHANUMERIC = "and must start and end with an alphanumeric character"
@@ -136,9 +137,17 @@ def domain_prefixed_path(text: str, field: str = "") -> list[Cause]:
     if not slash or not host or not path:
         return [Cause("FieldValueInvalid", field, 'must be a domain-prefixed path (such as "acme.io/foo")')]
     complaints = dns_subdomain(host)
-    if not complaints and not _PATH_RE.fullmatch(path):
-        complaints = [f"Invalid path (regex used for validation is '{_PATH}')"]
+    if not _PATH_RE.fullmatch(path):
+        complaints.append(f"{_NO_PATH} (regex used for validation is '{_PATH}')")
     return [Cause("FieldValueInvalid", field, words) for words in complaints]
+
+
+def accused(text: str, words: str) -> str:
+    """Which part of a domain-prefixed path a complaint is about: the whole, the domain, or the path."""
+    host, _, path = text.partition("/")
+    if words.startswith("must be a domain-prefixed path"):
+        return text
+    return path if words.startswith(_NO_PATH) else host
 
 
 Rule = Callable[[str], list[str]]

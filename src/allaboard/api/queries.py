@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from allaboard.api.documents import Document, Documents
 
@@ -19,8 +20,7 @@ class Select:
 EVERYTHING = Select()
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One watch event: ADDED, MODIFIED, DELETED or BOOKMARK, and the document as it is (or last was)."""
 
     type: str

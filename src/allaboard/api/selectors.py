@@ -192,7 +192,8 @@ def _check_values(key: str, operator: str, values: list[str]) -> None:
             words = "for 'Gt', 'Lt' operators, the value must be an integer"
             complaints.append(f'values[{index}]: Invalid value: "{value}": {words}')
         if found := label_value(value):
-            complaints.append(f'values[{index}][{key}]: Invalid value: "{value}": {"; ".join(found)}')
+            quoted = value.replace("\\", "\\\\").replace('"', '\\"')
+            complaints.append(f'values[{index}][{key}]: Invalid value: "{quoted}": {"; ".join(found)}')
     if complaints:
         raise ValueError(complaints[0] if len(complaints) == 1 else f"[{', '.join(complaints)}]")
 

@@ -26,6 +26,7 @@ COMMANDS = {
     "up": "start the embedded plane on this machine",
     "down": "stop it; its state stays",
     "status": "what runs here",
+    "certify": "a kubeconfig for another user of this plane, with a client certificate",
     "apply": "create or change what a file describes",
     "get": "list objects of a kind, or show some",
     "describe": "one object, its conditions, its children and what was said about it",
@@ -55,6 +56,7 @@ COMMANDS = {
     "snapshot": "save what the scheduler sees now",
     "replay": "decide a saved scheduling cycle again",
     "control": "run our controllers against a real cluster",
+    "join": "run the pods a real cluster binds to this machine",
     "serve": "run a plane in the foreground",
     "version": "which version this is",
 }

@@ -16,7 +16,8 @@ def command(sources: tuple[str, ...]) -> None:
     texts = []
     for manifest in [manifest for source in sources for manifest in manifests.load(source)]:
         conversion = convert(manifest.document)
+        who = f'{manifest.document["kind"]} "{manifest.document["metadata"]["name"]}"'
         for lost in conversion.lost:
-            screen.say(f"{click.style('lost:', fg='yellow')} {manifest.source}: {lost}")
+            screen.say(f"{click.style('lost:', fg='yellow')} {manifest.source}: {who}: {lost}")
         texts.append(screen.document_as("yaml", conversion.job))
     click.echo("\n---\n".join(texts))

@@ -76,7 +76,16 @@ def unpack(archive: io.BytesIO, name: str, target: Path) -> None:
     with tarfile.open(fileobj=archive) as tar:
         for member in tar.getmembers():
             member.name = called + member.name.removeprefix(name)
-            tar.extract(member, folder, filter="data")
+            if hasattr(tarfile, "data_filter"):
+                tar.extract(member, folder, filter="data")
+            elif _stays_inside(member):  # Python before 3.11.4
+                tar.extract(member, folder)
+
+
+def _stays_inside(member: tarfile.TarInfo) -> bool:
+    """Files and folders below the target; links and devices are left out where nobody can judge them for us."""
+    path = PurePosixPath(member.name)
+    return (member.isfile() or member.isdir()) and not path.is_absolute() and ".." not in path.parts
 
 
 async def _send(transport: Transport, pod: Document, source: Path, target: PurePosixPath) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import click
 
 from allaboard.api.documents import Key
@@ -12,9 +10,7 @@ from allaboard.api.kinds import Kind
 from allaboard.api.meta import name_of, namespace_of
 from allaboard.cli import manifests, session
 from allaboard.cli.session import Session
-from allaboard.sdk import words
-
-LOOK_AGAIN = 0.1
+from allaboard.sdk import asking, words
 
 
 @click.command("delete", help="Delete objects: KIND NAME…, or -f FILE.")
@@ -56,10 +52,11 @@ async def _targets(
 
 async def _delete(open_session: Session, kind: Kind, key: Key, *, wait: bool) -> None:
     try:
-        await open_session.client.delete(kind, key, propagation="Foreground" if wait else "Background")
+        if wait:
+            await asking.ended(open_session.client, kind, key)
+        else:
+            await open_session.client.delete(kind, key, propagation="Background")
     except NotFound as error:
         remedy = f"`aboard get {kind.plural}` lists what there is"
         raise NotFound(f'{kind.resource} "{key.name}" not found; {remedy}') from error
-    while wait and await open_session.client.get(kind, key) is not None:
-        await asyncio.sleep(LOOK_AGAIN)
     click.echo(f'{kind.resource} "{key.name}" deleted')

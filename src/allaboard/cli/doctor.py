@@ -27,6 +27,7 @@ def command(ctx: click.Context) -> None:
     click.echo(f"python     {platform.python_version()} on {platform.system()} {platform.release()}")
     click.echo(f"home       {home.path} ({free:.0f} GiB free)")
     click.echo(f"level      {findings.level}: {LEVELS[findings.level]}")
+    click.echo(f"open       {findings.not_isolated()}")
     misses = findings.misses()
     for item, words in findings.items.items():
         mark = click.style("✓", fg="green") if not words else click.style("✗", fg="red")

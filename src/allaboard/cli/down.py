@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from allaboard.cli import planes, screen
+from allaboard.cli import load, planes, screen
 from allaboard.sdk.home import Home
 
 
@@ -14,8 +14,12 @@ from allaboard.sdk.home import Home
 def command() -> None:
     home = Home.default()
     running = home.running()
-    if running is None:
+    if running is not None:
+        planes.stop(running)
+    left = load("allaboard.main.agent").end_leftover(home)
+    if running is not None:
+        screen.good(f"plane stopped; its state stays in {home.path}")
+    elif left:
+        screen.good("the plane had died; the processes of its jobs are ended now")
+    else:
         screen.say("no plane runs here")
-        return
-    planes.stop(running)
-    screen.good(f"plane stopped; its state stays in {home.path}")

@@ -24,6 +24,8 @@ PATIENCE = 60.0
 
 def rank_name(master: str, rank: int) -> str:
     """The pod name of a rank: `job-node-0-0.job` becomes `job-node-0-1.job` for rank 1."""
+    if master.replace(".", "").isdigit():  # a plain process is told an address; its own name has its rank at the end
+        return re.sub(r"-\d+$", f"-{rank}", socket.gethostname())
     host, dot, domain = master.partition(".")
     return re.sub(r"-0$", f"-{rank}", host) + dot + domain
 

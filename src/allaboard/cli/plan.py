@@ -44,7 +44,8 @@ def command(ctx: click.Context, /, what: str, filename: str, output: str, **opti
         raise click.UsageError("plan takes one job: a script, `hello`, or -f job.yaml", ctx)
 
     async def work(open_session: Session) -> tuple[Document, Forecast]:
-        job = wishes.manifest_of(filename or what, open_session.namespace, options).document
+        wish = wishes.job_in(filename) if filename else wishes.manifest_of(what, open_session.namespace, options)
+        job = wish.document
         if not namespace_of(job):
             job = replace(job, "metadata", "namespace", value=open_session.namespace)
         found: Forecast = await load("allaboard.main.offline").forecast(open_session.client, job)

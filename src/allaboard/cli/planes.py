@@ -14,8 +14,8 @@ from pathlib import Path
 from allaboard.api.errors import AboardError
 from allaboard.sdk.home import Home, Running
 
-START_PATIENCE = 30.0
-STOP_PATIENCE = 30.0
+START_PATIENCE = 180.0  # a machine may be very busy; one that dies is noticed at once
+STOP_PATIENCE = 120.0
 LOOK_AGAIN = 0.02
 ROOM_TO_SPEAK = 64 * 1024  # bytes
 

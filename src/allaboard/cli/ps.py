@@ -8,14 +8,15 @@ from datetime import UTC, datetime
 
 import click
 
-from allaboard.api.documents import dig
-from allaboard.api.kinds import PRIORITY_CLASS
+from allaboard.api.documents import Document, Documents, dig
+from allaboard.api.kinds import EVENT, PRIORITY_CLASS
 from allaboard.api.meta import moment_of, name_of, namespace_of
 from allaboard.cli import screen, session
 from allaboard.cli.session import Session
-from allaboard.sdk.explaining import explain, rank_words, wanted
+from allaboard.kube.client import Select
+from allaboard.sdk.explaining import explain, hindered, rank_words, wanted
 from allaboard.sdk.jobs import Job
-from allaboard.sdk.reading import read_jobs
+from allaboard.sdk.reading import events_about, read_jobs
 
 HEADERS = ("JOB", "QUEUE", "PRIO", "GANG", "GPU", "STATE", "TIME", "PROGRESS", "NODES / REASON")
 
@@ -25,36 +26,45 @@ HEADERS = ("JOB", "QUEUE", "PRIO", "GANG", "GPU", "STATE", "TIME", "PROGRESS", "
 @click.option("-o", "--output", type=click.Choice(("table", "json")), default="table", show_default=True)
 @click.pass_context
 def command(ctx: click.Context, all_namespaces: bool, output: str) -> None:
-    async def work(open_session: Session) -> tuple[list[Job], dict[str, int]]:
-        jobs = await read_jobs(open_session.client, "" if all_namespaces else open_session.namespace)
-        classes = await open_session.client.list(PRIORITY_CLASS)
-        return jobs, {name_of(one): int(one.get("value") or 0) for one in classes}
+    async def work(open_session: Session) -> tuple[list[Job], dict[str, int], Documents]:
+        client, namespace = open_session.client, "" if all_namespaces else open_session.namespace
+        jobs = await read_jobs(client, namespace)
+        classes = {name_of(one): int(one.get("value") or 0) for one in await client.list(PRIORITY_CLASS)}
+        unmade = any(job.phase == "Pending" and not job.pods for job in jobs)
+        return jobs, classes, await client.list(EVENT, Select(namespace)) if unmade else []
 
-    jobs, classes = session.run(ctx, work)
+    jobs, classes, events = session.run(ctx, work)
     now = datetime.now(UTC)
     if output == "json":
-        click.echo(json.dumps([{"namespace": namespace_of(j.document)} | explain(j, now).document() for j in jobs]))
+        click.echo(json.dumps([_entry(job, now, events) for job in jobs]))
         return
     if not jobs:
         screen.say("no jobs; `aboard run hello` trains one")
         return
     headers = ("NAMESPACE", *HEADERS) if all_namespaces else HEADERS
-    lines = [line_of(job, now, classes) for job in jobs]
+    lines = [line_of(job, now, classes, events) for job in jobs]
     if all_namespaces:
         lines = [[namespace_of(job.document), *line] for job, line in zip(jobs, lines)]
     screen.table(headers, lines)
 
 
-def line_of(job: Job, now: datetime, classes: Mapping[str, int]) -> list[str]:
+def _entry(job: Job, now: datetime, events: Documents) -> Document:
+    return {"namespace": namespace_of(job.document)} | explain(job, now, events_about(job, events)).document()
+
+
+def line_of(job: Job, now: datetime, classes: Mapping[str, int], events: Documents) -> list[str]:
     progress = "–" if job.progress is None else f"{job.progress}%"
-    where = ",".join(job.nodes) if job.phase in ("Running", "Starting") else reason_of(job)
+    where = ",".join(job.nodes) if job.phase in ("Running", "Starting") else reason_of(job, events)
     named = next((dig(group, "spec", "priorityClassName", default="") for group in job.groups), "")
     gang, age = f"{job.placed}/{wanted(job)}", screen.duration(job.seconds(now))
     return [job.name, job.queue, str(classes.get(named, "–")), gang, str(job.gpus), job.phase, age, progress, where]
 
 
-def reason_of(job: Job) -> str:
-    """`(FairShare) needs 2 gpu, 0 free; pos 1; est 14:05`, as far as the scheduler said so."""
+def reason_of(job: Job, events: Documents) -> str:
+    """`(FairShare) needs 2 gpu, 0 free; pos 1; est 14:05`, as far as the scheduler or a controller said so."""
+    hindrance = hindered(job, events_about(job, events)) if job.phase == "Pending" else None
+    if hindrance is not None:
+        return "({}) {}".format(*hindrance)
     if not job.reason:
         return ""
     failure = job.first_failure if job.phase == "Failed" else None

@@ -15,6 +15,7 @@ from allaboard.cli import following, planes, screen, session, wishes
 from allaboard.cli.apply import apply_one
 from allaboard.cli.manifests import Manifest
 from allaboard.cli.session import Session
+from allaboard.sdk import asking
 from allaboard.sdk.home import Home, Running
 
 INTERRUPTED = 130
@@ -91,14 +92,19 @@ async def _followed(open_session: Session, key: Key, delete_on_interrupt: bool) 
     except asyncio.CancelledError:
         if not interrupted.is_set():
             raise
-        if delete_on_interrupt:
-            await open_session.client.delete(TRAIN_JOB, key, propagation="Foreground")
-            screen.bad(f"{key.name} deleted")
-        else:
-            screen.say(
-                f"\ndetached from {key.name}: it goes on; `aboard logs {key.name} -f` or `aboard delete tj {key.name}`"
-            )
-        return INTERRUPTED
-    finally:
+    finally:  # a second Ctrl-C stops even the waiting for a deletion
         asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+    if task.cancelled():
+        await _left(open_session, key, delete_on_interrupt)
+        return INTERRUPTED
     return await following.verdict(open_session.client, job, key)
+
+
+async def _left(open_session: Session, key: Key, delete_on_interrupt: bool) -> None:
+    if not delete_on_interrupt:
+        remedy = f"`aboard logs {key.name} -f` or `aboard delete tj {key.name}`"
+        screen.say(f"\ndetached from {key.name}: it goes on; {remedy}")
+        return
+    screen.say(f"\ndeleting {key.name}")
+    await asking.ended(open_session.client, TRAIN_JOB, key)
+    screen.bad(f"{key.name} deleted")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import click
 
-from allaboard.cli import planes, screen
+from allaboard.cli import load, planes, screen
 from allaboard.cli.serve import plane_options
 from allaboard.sdk.home import Home
 
@@ -23,8 +24,13 @@ def command(**options: object) -> None:
         _how_to_reach(home)
         return
     began = time.monotonic()
-    running = planes.start(home, [word for name, value in options.items() for word in words_of(name, value)])
-    screen.good(f"plane started on {running.server} in {screen.duration(time.monotonic() - began)}")
+    with ThreadPoolExecutor(1) as beside:  # what pods will share is found out while the plane starts
+        findings = beside.submit(load("allaboard.main.offline").probe) if options["nodes"] else None
+        running = planes.start(home, [word for name, value in options.items() for word in words_of(name, value)])
+        screen.good(f"plane started on {running.server} in {screen.duration(time.monotonic() - began)}")
+        if findings is not None:
+            found = findings.result()
+            screen.say(f"  pods run at level {found.level}; {found.not_isolated()} (see: aboard doctor)")
     _how_to_reach(home)
 
 

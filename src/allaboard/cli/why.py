@@ -84,14 +84,15 @@ def _numbers(found: Explanation) -> list[str]:
     needs = f"{', '.join(found.needs.values())} at once" if found.needs else "all its pods at once"
     rows = [_row("Needs", f"{needs} (gang {found.gang})")] if found.verdict not in ("Running", "Slow") else []
     rows += [_row("Free now", ", ".join(found.free.values()))] if found.free else []
-    place = f", {_nth(found.position)} in line there" if found.position else ""
-    overall = f", {_nth(found.overall)} of all" if found.overall else ""
-    return [*rows, _row("Queue", f"{found.queue}{place}{overall}")]
+    place = f", {_nth(found.position, found.waiting)} in line there" if found.position else ""
+    overall = f", {_nth(found.overall, found.waiting_overall)} overall" if found.overall else ""
+    rows.append(_row("Queue", f"{found.queue}{place}{overall}"))
+    return [*rows, _row("Ahead", ", ".join(found.ahead))] if found.ahead else rows
 
 
-def _nth(place: int) -> str:
+def _nth(place: int, count: int) -> str:
     ending = "th" if 10 <= place % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
-    return f"{place}{ending}"
+    return f"{place}{ending} of {count}" if count else f"{place}{ending}"
 
 
 def _holder(holder: Holder) -> str:

@@ -39,12 +39,17 @@ def asked(command: Decorated) -> Decorated:
 def manifest_of(what: str, namespace: str, options: dict[str, object]) -> Manifest:
     """The job to submit: a manifest as it is, a script wrapped, or hello."""
     if what.endswith(manifests.SUFFIXES):
-        found = manifests.load(what)
-        if len(found) != 1 or found[0].document.get("kind") != TRAIN_JOB.kind:
-            raise BadFile(f"{what}: run takes exactly one TrainJob; `aboard apply -f {what}` takes anything")
-        return found[0]
+        return job_in(what)
     wish = _wish(what, namespace, options)
     return Manifest(train_job(wish), what, {})
+
+
+def job_in(path: str) -> Manifest:
+    """The one TrainJob of a file."""
+    found = manifests.load(path)
+    if len(found) != 1 or found[0].document.get("kind") != TRAIN_JOB.kind:
+        raise BadFile(f"{path}: must hold exactly one TrainJob; `aboard apply -f {path}` takes anything")
+    return found[0]
 
 
 def _wish(what: str, namespace: str, options: dict[str, object]) -> Wish:

@@ -30,6 +30,7 @@ class User:
 
 
 MASTERS = "system:masters"
+ACCOUNTS = "system:serviceaccounts"
 AUTHENTICATED = "system:authenticated"
 SYSTEM = User("system:apiserver", (MASTERS, AUTHENTICATED))
 ACCOUNT = "system:serviceaccount:"
@@ -72,17 +73,26 @@ class View(Protocol):
     def list(self, kind: Kind, namespace: str = "") -> Documents: ...
 
 
+EVERYTHING: Documents = [
+    {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+    {"nonResourceURLs": ["*"], "verbs": ["*"]},
+]
+
+
 class Allow:
-    """Mode `allow`: whoever is known may do everything."""
+    """Mode `allow`: people who are known may do everything; service accounts (so pods) what their roles say."""
+
+    def __init__(self, view: View) -> None:
+        self.roles = Rbac(view)
 
     def allows(self, user: User, wanted: Attributes) -> bool:
-        return True
+        return ACCOUNTS not in user.groups or self.roles.allows(user, wanted)
 
     def rules_for(self, user: User, namespace: str) -> Documents:
-        return [
-            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
-            {"nonResourceURLs": ["*"], "verbs": ["*"]},
-        ]
+        return self.roles.rules_for(user, namespace) if ACCOUNTS in user.groups else EVERYTHING
+
+    def why(self, user: User, wanted: Attributes) -> str:
+        return self.roles.why(user, wanted) if ACCOUNTS in user.groups else ""
 
 
 class Rbac:
@@ -103,18 +113,30 @@ class Rbac:
     def rules_for(self, user: User, namespace: str) -> Documents:
         """Every rule that holds for a user in a namespace."""
         if MASTERS in user.groups:
-            return Allow().rules_for(user, namespace)
+            return EVERYTHING
         return list(self._rules(user, namespace))
 
     def _rules(self, user: User, namespace: str) -> Iterator[Document]:
+        for binding, _, where in self._bindings(user, namespace):
+            yield from self.role_rules(binding["roleRef"], where)
+
+    def _bindings(self, user: User, namespace: str) -> Iterator[tuple[Document, Document, str]]:
+        """Every binding that holds for a user in a namespace, with the subject that is the user, and where it lies."""
         for binding in self.view.list(kinds.CLUSTER_ROLE_BINDING):
-            if _binds(binding, user, ""):
-                yield from self.role_rules(binding["roleRef"], "")
-        if not namespace:
-            return
-        for binding in self.view.list(kinds.ROLE_BINDING, namespace):
-            if _binds(binding, user, namespace):
-                yield from self.role_rules(binding["roleRef"], namespace)
+            if subject := _subject(binding, user, ""):
+                yield binding, subject, ""
+        for binding in self.view.list(kinds.ROLE_BINDING, namespace) if namespace else ():
+            if subject := _subject(binding, user, namespace):
+                yield binding, subject, namespace
+
+    def why(self, user: User, wanted: Attributes) -> str:
+        """The binding that allows it, in Kubernetes' words; "" where it is allowed to everyone, or to nobody."""
+        if MASTERS in user.groups:
+            return ""
+        for binding, subject, where in self._bindings(user, wanted.namespace):
+            if any(covers(rule, wanted) for rule in self.role_rules(binding["roleRef"], where)):
+                return _allowed_by(binding, subject, where)
+        return ""
 
     def role_rules(self, reference: Document, namespace: str) -> Iterable[Document]:
         """What the role a binding names allows."""
@@ -128,11 +150,21 @@ class Rbac:
 
 
 def aggregated(role: Document, view: View) -> Documents:
-    """The rules of a role that is the sum of others, by their labels."""
-    selectors = [from_document(each) for each in role["aggregationRule"].get("clusterRoleSelectors") or ()]
+    """The rules of a role that is the sum of others, by their labels; those may be sums, too."""
     parts = sorted(view.list(kinds.CLUSTER_ROLE), key=lambda part: str(part["metadata"]["name"]))
-    chosen = [part for part in parts if part is not role and any(s.matches_document(part) for s in selectors)]
-    return [rule for part in chosen for rule in part.get("rules") or ()]
+    rules: Documents = []
+    waiting, seen = [role], {role["metadata"]["name"]}
+    while waiting:
+        chooses = waiting.pop()["aggregationRule"].get("clusterRoleSelectors") or ()
+        selectors = [from_document(each) for each in chooses]
+        for part in parts:
+            name = part["metadata"]["name"]
+            if name not in seen and any(selector.matches_document(part) for selector in selectors):
+                seen.add(name)
+                if part.get("aggregationRule"):
+                    waiting.append(part)
+                rules += part.get("rules") or ()
+    return rules
 
 
 def _is_public(path: str) -> bool:
@@ -144,8 +176,18 @@ def _reviews_itself(user: User, wanted: Attributes) -> bool:
     return wanted.verb == "create" and AUTHENTICATED in user.groups and wanted.resource.startswith("selfsubject")
 
 
-def _binds(binding: Document, user: User, namespace: str) -> bool:
-    return any(_is_subject(subject, user, namespace) for subject in binding.get("subjects") or ())
+def _subject(binding: Document, user: User, namespace: str) -> Document | None:
+    return next((each for each in binding.get("subjects") or () if _is_subject(each, user, namespace)), None)
+
+
+def _allowed_by(binding: Document, subject: Document, namespace: str) -> str:
+    kind, role = ("RoleBinding" if namespace else "ClusterRoleBinding"), binding["roleRef"]
+    name = "/".join(filter(None, (binding["metadata"]["name"], namespace)))
+    whom = str(subject.get("name"))
+    if subject.get("kind") == "ServiceAccount":
+        whom = f"{whom}/{subject.get('namespace') or namespace}"
+    of = f'of {role.get("kind")} "{role.get("name")}" to {subject.get("kind")} "{whom}"'
+    return f'RBAC: allowed by {kind} "{name}" {of}'
 
 
 def _is_subject(subject: Document, user: User, namespace: str) -> bool:

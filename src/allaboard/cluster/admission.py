@@ -6,7 +6,7 @@ A hook is any object with a `name` and one or both of `mutate(request, view)` an
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -31,24 +31,30 @@ class Request:
     dry_run: bool = False
     options: Document = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)  # what the client will be told beside the answer
+    amended: bool = False  # by somebody who leaves defaults to the server, as webhooks do; built-in admission does not
 
     @property
     def kind(self) -> Kind:
         return self.rules.kind
 
-    def about(self, new: Document) -> Request:
+    def about(self, new: Document | None) -> Request:
         """The same request with another document."""
+        return self.of(self.rules, new, self.old)
+
+    def of(self, rules: Rules, new: Document | None, old: Document | None) -> Request:
+        """The same request, about documents of another version."""
         return Request(
             self.operation,
-            self.rules,
+            rules,
             self.key,
             new,
-            self.old,
+            old,
             self.subresource,
             self.user,
             self.dry_run,
             self.options,
             self.warnings,
+            self.amended,
         )
 
 
@@ -65,12 +71,37 @@ class Webhooks(Protocol):
 
     def are_there(self) -> bool: ...
 
-    async def mutate(self, request: Request) -> Document | None: ...
+    async def mutate(self, request: Request, rounds: Rounds) -> Document | None: ...
 
     async def validate(self, request: Request) -> None: ...
 
 
+class Rounds:
+    """Which webhooks are asked in this round, and which would be in the next. Upstream: reinvocationcontext.go."""
+
+    def __init__(self) -> None:
+        self.second = self.changed = False
+        self._seen: set[int] = set()  # asked since the last change, and willing to be asked again
+        self._again: set[int] = set()
+
+    def includes(self, index: int) -> bool:
+        return not self.second or index in self._again
+
+    def note(self, index: int, *, changed: bool, again: bool) -> None:
+        if changed:
+            self.changed = True
+            self.require()
+        if again:
+            self._seen.add(index)
+
+    def require(self) -> None:
+        """Something changed after those that were asked so far."""
+        self._again |= self._seen
+        self._seen = set()
+
+
 Step = Callable[[Request, View], object]
+MOST_QUESTIONS = 4096
 
 
 class Chain:
@@ -78,18 +109,39 @@ class Chain:
 
     def __init__(self, hooks: Sequence[object], view: View, webhooks: Webhooks | None = None) -> None:
         self.hooks, self.view, self.webhooks = tuple(hooks), view, webhooks
-        self._asked: dict[tuple[str, Kind, str, str], tuple[tuple[object, Step], ...]] = {}
+        self._asked: dict[tuple[str, Rules, str, str], tuple[tuple[object, Step], ...]] = {}
 
-    async def mutate(self, request: Request) -> Document | None:
-        """The document as the hooks want it."""
-        for _, step in self._steps("mutate", request):
+    async def mutate(self, request: Request) -> Request:
+        """The request as the hooks want it; what webhooks changed, everybody who wants to sees once more."""
+        request = self._changed(request)
+        if self.webhooks is None or not self.webhooks.are_there():
+            return request
+        rounds = Rounds()
+        request = request.about(await self.webhooks.mutate(request, rounds))
+        if rounds.changed:
+            again = self._changed(request)
+            if again.new != request.new:
+                rounds.require()
+            rounds.second = True
+            request = again.about(await self.webhooks.mutate(again, rounds))
+        request.amended = True
+        return request
+
+    def _changed(self, request: Request) -> Request:
+        asked = request
+        for hook, step in self._steps("mutate", request):
             changed = step(request, self.view)
             if isinstance(changed, dict):
-                request = request.about(changed)
+                amended = request.amended or (getattr(hook, "prefix", True) and _beyond_metadata(changed, request.new))
+                request = request.about(changed) if request is asked else request
+                request.new, request.amended = changed, amended
+        return request
+
+    async def deleting(self, request: Request) -> None:
+        """Raise the first refusal of a deletion; mutating webhooks are asked too, though there is nothing to change."""
         if self.webhooks is not None and self.webhooks.are_there():
-            changed = await self.webhooks.mutate(request)
-            return request.new if changed is None else changed
-        return request.new
+            await self.webhooks.mutate(request, Rounds())
+        await self.validate(request)
 
     async def validate(self, request: Request) -> None:
         """Raise the first refusal."""
@@ -107,12 +159,20 @@ class Chain:
         return self.webhooks is not None and self.webhooks.are_there()
 
     def _steps(self, point: str, request: Request) -> tuple[tuple[object, Step], ...]:
-        question = (point, request.kind, request.operation, request.subresource)
+        question = (point, request.rules, request.operation, request.subresource)
         steps = self._asked.get(question)
         if steps is None:
             interested = [hook for hook in self.hooks if hasattr(hook, point) and cares(hook, request)]
+            if len(self._asked) >= MOST_QUESTIONS:  # a definition that changes brings new rules
+                self._asked.clear()
             steps = self._asked[question] = tuple((hook, getattr(hook, point)) for hook in interested)
         return steps
+
+
+def _beyond_metadata(new: Document, old: Document | None) -> bool:
+    """Whether a hook touched more than metadata, which has no defaults."""
+    old = old or {}
+    return len(new) != len(old) or any(old.get(name) is not part for name, part in new.items() if name != "metadata")
 
 
 def cares(hook: object, request: Request) -> bool:
@@ -133,6 +193,3 @@ def denied(hook: object, refusal: ApiError) -> ApiError:
     error = type(refusal)(words, details=refusal.details, causes=refusal.causes)
     error.code, error.reason = refusal.code, refusal.reason
     return error
-
-
-Call = Callable[[str, Document, float, bytes], Awaitable[Document]]

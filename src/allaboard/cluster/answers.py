@@ -44,14 +44,14 @@ class Form:
 
 
 @lru_cache(maxsize=256)
-def negotiate(accept: str) -> Form:
-    """The first form in an Accept header that we can give."""
+def negotiate(accept: str, *, streams: bool = False) -> Form:
+    """The first form in an Accept header that we can give; a collection can also be watched."""
     ranges = sorted(enumerate(accept.split(",")), key=lambda pair: (-_weight(pair[1]), pair[0]))
     refused: ApiError | None = None
     for _, text in ranges:
         media, *parameters = (part.strip() for part in text.split(";"))
         named = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)
-        if media.lower() not in ("", "*/*", "application/*", JSON, YAML, "application/yml"):
+        if media.lower() not in ("", "*/*", JSON, YAML, "application/yml"):
             continue
         shape = named.get("as", "")
         if shape and (
@@ -60,10 +60,9 @@ def negotiate(accept: str) -> Form:
             refused = NotAcceptable(f"only the following media types are accepted: {JSON}, {YAML}, {PROTOBUF}")
             continue
         return Form(YAML if "ya" in media else JSON, shape, named.get("v", "v1"))
+    more = f", {JSON};stream=watch, {PROTOBUF};stream=watch" if streams else ""
     raise refused or NotAcceptable(
-        f"406: Not Acceptable\n\nAvailable representations: {JSON}, {YAML}, {PROTOBUF}, "
-        f"{JSON};stream=watch, {PROTOBUF};stream=watch",
-        details={},
+        f"406: Not Acceptable\n\nAvailable representations: {JSON}, {YAML}, {PROTOBUF}{more}", details={}
     )
 
 
@@ -102,6 +101,8 @@ class Shaper:
     def one(self, item: Item, code: int = 200) -> Answer:
         if not self.form.shape:
             return _noted(self.form, item.data, code)
+        if self.form.shape == "PartialObjectMetadataList":
+            raise _other_shape(self.form, f"not a list ({self._go_name()})")
         return written(self.form, self._shaped(item, headers=True), code)
 
     def bytes_of(self, item: Item, *, headers: bool = False) -> bytes:
@@ -127,13 +128,15 @@ class Shaper:
         return empty
 
     def _table(self, documents: Sequence[Document], *, headers: bool = True) -> Document:
-        body = table(self.rules, documents, self.clock(), include=self.include, headers=headers)
-        return {**body, "apiVersion": f"meta.k8s.io/{self.form.version}"}
+        now, version = self.clock(), self.form.version
+        return table(self.rules, documents, now, include=self.include, headers=headers, version=version)
 
     def page(self, page: Page) -> Answer:
         items = [served(self.rules, item, self.store) for item in page.items]
         if not self.form.shape:
             return _noted(self.form, self._list(items, page), 200)
+        if self.form.shape == "PartialObjectMetadata":
+            raise _other_shape(self.form, f"a list ({self._go_name()}List)")
         documents = [self.store.document(item) for item in items]
         if self.form.shape == "Table":
             body = self._table(documents)
@@ -145,6 +148,12 @@ class Shaper:
                 "apiVersion": f"meta.k8s.io/{self.form.version}",
             }
         return written(self.form, {**body, "metadata": {**body.get("metadata", {}), **self._list_meta(page)}})
+
+    def _go_name(self) -> str:
+        """The type as upstream's own code calls it."""
+        if self.rules.custom:
+            return "*unstructured.Unstructured"
+        return f"*{self.rules.kind.group.split('.')[0] or 'core'}.{self.rules.kind.kind}"
 
     def _list_meta(self, page: Page) -> Document:
         meta: Document = {"resourceVersion": str(page.revision)}
@@ -164,6 +173,10 @@ class Shaper:
             prefix = prefix_of(self.rules)
             bodies = b",".join([_untyped(item.data, prefix) for item in items])
         return b'%s,"items":[%s]}' % (encode(head)[:-1], bodies)
+
+
+def _other_shape(form: Form, what: str) -> NotAcceptable:
+    return NotAcceptable(f"you requested {form.shape}, but the requested object is {what}")
 
 
 def _untyped(data: bytes, prefix: bytes) -> bytes:

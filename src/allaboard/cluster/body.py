@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ def read_json(data: bytes) -> tuple[object, list[str]]:
     try:
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as fault:
+        if (mended := data.decode("utf-8", "replace").encode()) != data:  # Upstream reads what is no UTF-8 as U+FFFD
+            return read_json(mended)
         raise Unreadable(_words(data, fault)) from fault
     # Counting is cheaper than reading twice: written again, a text without duplicates has as many keys as before.
     if data.count(b'":') == encode(value).count(b'":') and not _SPACED.search(data):
@@ -67,6 +70,7 @@ for _letter, _resolvers in list(_Loader.yaml_implicit_resolvers.items()):
         (tag, pattern) for tag, pattern in _resolvers if tag != "tag:yaml.org,2002:timestamp"
     ]
 _Loader.add_implicit_resolver(_BOOLEAN, re.compile("^(?:y|Y|n|N)$"), list("yYnN"))
+_Loader.add_multi_constructor("", lambda loader, tag, node: getattr(node, "value", None))
 _Loader.add_constructor(_BOOLEAN, lambda loader, node: str(node.value).lower() in ("y", "yes", "true", "on"))
 
 
@@ -86,7 +90,10 @@ def _key(key: object) -> str:
 def read_yaml(data: bytes) -> tuple[object, list[str]]:
     """YAML, or JSON (which is YAML) read the quick way."""
     if data.lstrip()[:1] in (b"{", b"["):
-        return read_json(data)
+        with contextlib.suppress(Unreadable):
+            value, twice = read_json(data)
+            if not twice:
+                return value, twice
     try:
         node = yaml.compose(data, Loader=_Loader)
         value = _plain(yaml.load(data, Loader=_Loader))
@@ -100,6 +107,8 @@ def _yaml_words(fault: Exception) -> str:
     """Upstream counts a scanner's lines from one, a parser's from zero, and says nothing of line zero."""
     mark, context = getattr(fault, "problem_mark", None), getattr(fault, "context_mark", None)
     problem = getattr(fault, "problem", None) or "could not be read"
+    if alias := re.match("found undefined alias '(.*)'", problem):
+        return f"yaml: unknown anchor '{alias[1]}' referenced"
     line = mark.line if mark else 0
     if line:
         line += isinstance(fault, yaml.scanner.ScannerError)
@@ -144,30 +153,64 @@ def read(data: bytes, content_type: str, kind: str) -> tuple[Document, list[str]
             )
     except Unreadable as fault:
         words = str(fault) if media != JSON and media else f"couldn't get version/kind; json parse error: {fault}"
-        what = f"the object provided is unrecognized (must be of type {kind})"
-        raise BadRequest(f"{what}: {words} ({_hex(data)})") from fault
+        raise BadRequest(f"{unrecognized(kind)}: {words} ({summary(data)})") from fault
+    if value is None:
+        return {}, twice
     if not isinstance(value, dict):
         raise BadRequest(_not_an_object(value, kind, data))
+    _check_head(value, kind, data)
     return value, twice
+
+
+def _check_head(document: Document, kind: str, data: bytes) -> None:
+    """Refuse a version or a kind that is no text, and a version with more than one slash."""
+    why = ""
+    for name in ("kind", "apiVersion"):
+        if not isinstance(found := document.get(name, ""), str) and found is not None:
+            shape = NAMES.get(type(found), "object")
+            why = f"couldn't get version/kind; json parse error: json: cannot unmarshal {shape} into "
+            why += f"Go struct field .{name} of type string"
+    if not why and (document.get("apiVersion") or "").count("/") > 1:
+        why = f"unexpected GroupVersion string: {document['apiVersion']}"
+    if why:
+        raise BadRequest(f"{unrecognized(kind)}: {why} ({summary(data)})")
+
+
+def unrecognized(kind: str) -> str:
+    return f"the object provided is unrecognized (must be of type {kind})"
+
+
+def check_kind_is_said(document: Document, kind: str, data: bytes, content_type: str) -> None:
+    """Refuse a body that leaves out its kind; upstream quotes it as JSON, however it was written."""
+    if document.get("kind"):
+        return
+    plain = content_type.startswith(JSON) or not content_type or data.lstrip()[:1] == b"{"
+    text = (data if plain else msgspec.json.encode(document, order="sorted")).decode("utf-8", "replace")
+    raise BadRequest(f"{unrecognized(kind)}: Object 'Kind' is missing in '{text}' ({summary(data)})")
 
 
 def read_protobuf(data: bytes, kind: str) -> Document:
     try:
         return wire.read(data)
     except (wire.Malformed, RecursionError) as fault:
-        what = f"the object provided is unrecognized (must be of type {kind})"
-        raise BadRequest(f"{what}: {fault} ({data[:100].hex()})") from fault
+        raise BadRequest(f"{unrecognized(kind)}: {fault} ({summary(data)})") from fault
 
 
-def _hex(data: bytes) -> str:
+SHOWN = 30  # Upstream: so many bytes of what it could not read
+
+
+def summary(data: bytes) -> str:
+    """The beginning of a body, as a refusal quotes it."""
     if not data:
         return "<empty>"
-    return data.decode("utf-8", "replace") if data[:1] == b"{" else data[:100].hex()
+    shown, cut = data[:SHOWN], " ..." if len(data) > SHOWN else ""
+    return (shown.decode("utf-8", "replace") if data[:1] == b"{" else shown.hex()) + cut
+
+
+NAMES: dict[type, str] = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
 
 
 def _not_an_object(value: object, kind: str, data: bytes) -> str:
-    names = {list: "array", str: "string", bool: "bool", int: "number", float: "number"}
     shape = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
-    why = f"json: cannot unmarshal {names.get(type(value), 'null')} into Go value of type {shape}"
-    what = f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind"
-    return f"{what}; json parse error: {why} ({_hex(data)})"
+    why = f"json: cannot unmarshal {NAMES.get(type(value), 'null')} into Go value of type {shape}"
+    return f"{unrecognized(kind)}: couldn't get version/kind; json parse error: {why} ({summary(data)})"

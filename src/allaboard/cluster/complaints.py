@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from allaboard.api.errors import Cause
+from allaboard.schema import gostructs
 
 
 class _Omitted:
@@ -25,12 +26,17 @@ IMMUTABLE = "field is immutable"
 NEGATIVE = "must be greater than or equal to 0"
 
 
+def struct(kind: str, document: object) -> Ordered:
+    """A bad value as the struct (`core.PodSpec`) which the server keeps it in."""
+    return Ordered(gostructs.printed(kind, document))
+
+
 def shown(value: object) -> str:
     """A bad value as the message quotes it: JSON, whose strings are quoted as Go quotes them."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, Ordered):
-        return msgspec.json.encode(value.value).decode()
+        return gostructs.text(value.value)
     return msgspec.json.encode(value, order="sorted").decode()
 
 

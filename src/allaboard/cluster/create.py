@@ -9,13 +9,15 @@ from allaboard.api.errors import AlreadyExists, BadRequest
 from allaboard.api.meta import is_leaving, name_of
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
-from allaboard.cluster.draft import SERVER_ONLY, mutated, newborn, permitted, request_for
-from allaboard.cluster.intake import accept, check_kind, single_owners
+from allaboard.cluster.body import NAMES
+from allaboard.cluster.draft import mutated, newborn, permitted, request_for, without_server_words
+from allaboard.cluster.intake import accept_new, check_kind, single_owners
 from allaboard.cluster.ownership import track
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.registry import table_of
+from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import Happening, Item, encode
-from allaboard.cluster.versions import served, stored
+from allaboard.cluster.versions import kept, ready, served, stored
 
 TRIES = 8  # Upstream: how often a generated name may turn out to be taken
 LONGEST_PREFIX = 58
@@ -28,7 +30,7 @@ async def create(cluster: Cluster, place: Place, document: Document, ask: Ask, d
 
 async def begin(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Happening:
     """Admit a new document; the change is not committed yet, which the caller does at once."""
-    return await _put(cluster, place, owned(cluster, place, accepted(place, document, ask), ask), ask)
+    return await put_admitted(cluster, place, owned(cluster, place, accepted(place, document, ask), ask), ask)
 
 
 def owned(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Document:
@@ -37,9 +39,9 @@ def owned(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Docum
 
 def accepted(place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Document:
     """A body that shall become a new object: read, defaulted, and without what only the server may say."""
-    document = accept(place.rules, placed(place, check_kind(place.rules, document, ask)), ask, duplicates)
-    metadata = {name: value for name, value in document["metadata"].items() if name not in SERVER_ONLY}
-    if metadata.get("resourceVersion"):
+    document = accept_new(place.rules, placed(place, check_kind(place.rules, document, ask)), ask, duplicates)
+    metadata = without_server_words(document["metadata"])
+    if metadata.get("resourceVersion") and not ask.dry_run:
         raise refusals.bare(500, "resourceVersion should not be set on objects to be created")
     return single_owners({**document, "metadata": metadata}, ask)
 
@@ -48,15 +50,16 @@ async def born(cluster: Cluster, place: Place, document: Document, ask: Ask) -> 
     """Admit and store a document that has no predecessor."""
     if ask.dry_run:
         return _rehearsed(cluster, place, await drafted(cluster, place, document, ask))
-    change = await _put(cluster, place, document, ask)
+    change = await put_admitted(cluster, place, document, ask)
     await cluster.store.commit(change)
+    await ready(place.rules, (change.item,), cluster.store)
     return served(place.rules, change.item, cluster.store)
 
 
-async def _put(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Happening:
+async def put_admitted(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Happening:
     """Admit a document and put it ahead of what is committed; generated names are tried until one is free."""
     for attempt in range(TRIES):
-        draft = await drafted(cluster, place, document, ask)
+        draft = await kept(place.rules, await drafted(cluster, place, document, ask))
         try:
             return put_new(cluster, place, draft)
         except AlreadyExists:
@@ -70,7 +73,7 @@ async def drafted(cluster: Cluster, place: Place, document: Document, ask: Ask) 
     rules, named = place.rules, named_by(cluster, document)
     request = request_for(place, ask, newborn(rules, named, cluster.world), None)
     draft = rules.prepare(await mutated(cluster.chain, request), None, place.subresource)
-    await permitted(cluster.chain, request_for(place, ask, draft, None), draft)
+    await permitted(cluster.chain, request, draft)
     return draft
 
 
@@ -83,11 +86,23 @@ def named_by(cluster: Cluster, document: Document) -> Document:
     return {**document, "metadata": {**metadata, "name": name}}
 
 
+def _no_metadata(rules: Rules, found: object) -> str:
+    """What Go says of metadata that is no object."""
+    kind, name = rules.kind, NAMES.get(type(found), "number")
+    where = "Go value" if rules.custom else f"Go struct field {kind.kind}.metadata"
+    why = f"json: cannot unmarshal {name} into {where} of type v1.ObjectMeta"
+    return f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
+
+
 def placed(place: Place, document: Document) -> Document:
     """The document in the namespace of the request; another namespace in the body is refused."""
     metadata = document.get("metadata")
-    metadata = dict(metadata) if isinstance(metadata, dict) else {}
-    stated, wanted = metadata.get("namespace") or "", place.key.namespace
+    if metadata is not None and not isinstance(metadata, dict):
+        raise BadRequest(_no_metadata(place.rules, metadata))
+    metadata = dict(metadata or {})
+    stated, wanted = metadata.get("namespace"), place.key.namespace
+    if stated is not None and not isinstance(stated, str):
+        return document  # whoever reads the types will complain
     if stated and stated != wanted:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     metadata.pop("namespace", None)
@@ -102,6 +117,8 @@ def put_new(cluster: Cluster, place: Place, draft: Document) -> Happening:
     before = cluster.store.table(table).latest(Key(place.key.namespace, name))
     if before is not None:
         raise _taken(cluster, place, before, name)
+    if place.rules.incomplete is not None and place.rules.incomplete(draft):
+        cluster.incomplete.add(draft["metadata"]["uid"])
     return cluster.store.put(table, stored(place.rules, draft), None)
 
 

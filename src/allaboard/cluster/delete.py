@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -18,7 +19,7 @@ from allaboard.cluster.registry import table_of
 from allaboard.cluster.rules import Rules, at_once
 from allaboard.cluster.store import Happening, Item, encode
 from allaboard.cluster.update import held
-from allaboard.cluster.versions import served, stored
+from allaboard.cluster.versions import ready, served, shown, stored
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 
@@ -44,23 +45,30 @@ class Outcome:
 
 async def delete(cluster: Cluster, place: Place, wish: Wish, ask: Ask) -> Outcome:
     """Ask one object to go."""
+    before, changes = await begin_delete(cluster, place, wish, ask)
+    last = changes[-1] if changes else None
+    if not ask.dry_run:
+        await cluster.store.commit(*changes)
+    gone, item = last is not None and last.type == "DELETED", last.item if last else before
+    await ready(place.rules, (item,), cluster.store)
+    return Outcome(served(place.rules, item, cluster.store), gone)
+
+
+async def begin_delete(cluster: Cluster, place: Place, wish: Wish, ask: Ask) -> tuple[Item, Sequence[Happening]]:
+    """The object as it is and what its deletion changes; that is not committed yet, which the caller does at once."""
     before = cluster.latest(place)
     if before is None:
         raise refusals.not_found(place.rules.kind, place.key.name)
     old = cluster.store.document(before)
     check(place, wish, old)
-    await cluster.chain.validate(request_for(place, ask, None, old))
+    await ready(place.rules, (before,), cluster.store)
+    await cluster.chain.deleting(request_for(place, ask, None, shown(place.rules, old)))
     if place.rules.orphan_warning and not wish.propagation and "orphanDependents" not in wish.options:
         ask.warnings.append(place.rules.orphan_warning)
     latest = cluster.latest(place)
     if latest is not before:  # a webhook took its time: what it agreed to is no longer there
-        return await delete(cluster, place, wish, ask)
-    changes = steps(cluster, place, before, wish, ask)
-    last = changes[-1] if changes else None
-    if not ask.dry_run:
-        await cluster.store.commit(*changes)
-    gone = last is not None and last.type == "DELETED"
-    return Outcome(served(place.rules, last.item if last else before, cluster.store), gone)
+        return await begin_delete(cluster, place, wish, ask)
+    return before, steps(cluster, place, before, wish, ask)
 
 
 def check(place: Place, wish: Wish, old: Document) -> None:
@@ -94,7 +102,7 @@ def steps(cluster: Cluster, place: Place, before: Item, wish: Wish, ask: Ask) ->
         return _rehearsed(marked, before, gone=not stays and not waits, table=table)
     if stays or waits:
         return (cluster.store.put(table, stored(rules, marked), before),) if marked != old else ()
-    if graceful(rules) and not is_leaving(old):
+    if graceful(rules) and marked != old:
         # Upstream: a graceful kind is always marked first, also when nothing is left to wait for.
         first = cluster.store.put(table, stored(rules, marked), before)
         return first, cluster.store.remove(table, first.item)
@@ -118,10 +126,9 @@ def mark(rules: Rules, old: Document, wish: Wish, now: datetime) -> Document:
         metadata["deletionTimestamp"] = stamp(now + timedelta(seconds=grace))
         if rules.kind == NAMESPACE:
             return {**old, "metadata": metadata, "status": {**(old.get("status") or {}), "phase": "Terminating"}}
-        metadata["deletionGracePeriodSeconds"] = grace
         if rules.kind == CRD:
-            old = ending({**old, "metadata": metadata}, now)
-            metadata = old["metadata"]
+            return ending({**old, "metadata": metadata}, now)
+        metadata["deletionGracePeriodSeconds"] = grace
         if metadata.get("generation"):
             metadata["generation"] += 1
     elif wish.grace is not None and graceful(rules):

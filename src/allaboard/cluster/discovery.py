@@ -11,6 +11,11 @@ from allaboard.api.documents import Document, Documents
 from allaboard.cluster.rules import Rules
 
 VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
+# Upstream's order of its own groups: of two kinds with one short name, clients take that of the earlier group.
+ORDER = ("apps", "events.k8s.io", "authentication.k8s.io", "authorization.k8s.io", "batch", "networking.k8s.io") + (
+    "rbac.authorization.k8s.io", "storage.k8s.io", "admissionregistration.k8s.io", "apiextensions.k8s.io",
+    "scheduling.k8s.io", "coordination.k8s.io", "node.k8s.io", "discovery.k8s.io",
+)  # fmt: skip
 
 
 def api_versions() -> Document:
@@ -21,8 +26,16 @@ def api_versions() -> Document:
 
 def groups(served: Sequence[Rules]) -> Document:
     """The page at /apis."""
-    names = dict.fromkeys(rules.kind.group for rules in served if rules.kind.group)
+    names = group_names(served)
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(served, name) for name in names]}
+
+
+def group_names(served: Sequence[Rules]) -> list[str]:
+    """Every group but the core: Kubernetes' own in its order, then others by their first version and name."""
+    names = {rules.kind.group for rules in served if rules.kind.group}
+    others = [name for name in names if name not in ORDER]
+    others.sort(key=lambda name: f"{versions_of(served, name)[0]}.{name}")
+    return [*(name for name in ORDER if name in names), *others]
 
 
 def group(served: Sequence[Rules], name: str) -> Document:
@@ -84,10 +97,17 @@ def _sub_entry(rules: Rules, sub: Document) -> Document:
     return entry | {"kind": sub["kind"], "verbs": sub["verbs"]}
 
 
+# Upstream keeps these in another version than the one it shows.
+_KEPT_AS = {
+    "events": "/v1/Event",
+    "customresourcedefinitions.apiextensions.k8s.io": "apiextensions.k8s.io/v1beta1/CustomResourceDefinition",
+}
+
+
 def storage_hash(rules: Rules) -> str:
     """A fingerprint of the stored form, by which clients see that two groups share it."""
     kind = rules.kind
-    stored = "/v1/Event" if rules.store == "events" else f"{kind.group}/{kind.version}/{kind.kind}"
+    stored = _KEPT_AS.get(rules.store or kind.resource) or f"{kind.group}/{kind.version}/{kind.kind}"
     return base64.b64encode(sha256(stored.encode()).digest()[:8]).decode()
 
 
@@ -96,7 +116,7 @@ def storage_hash(rules: Rules) -> str:
 
 def aggregated(served: Sequence[Rules], *, core: bool) -> Document:
     """The page at /api (the core group) or /apis (all others) for clients that ask for everything at once."""
-    names = [""] if core else list(dict.fromkeys(rules.kind.group for rules in served if rules.kind.group))
+    names = [""] if core else group_names(served)
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",

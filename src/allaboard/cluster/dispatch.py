@@ -22,9 +22,11 @@ from allaboard.cluster.delete import Outcome, Wish, delete, delete_collection
 from allaboard.cluster.patch import Patch, apply, patch
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.pods import wish_of
-from allaboard.cluster.read import get, listed
+from allaboard.cluster.read import Page, Query, found, listed
+from allaboard.cluster.registry import table_of
 from allaboard.cluster.subresources import Flow, Subresources
 from allaboard.cluster.update import update
+from allaboard.cluster.versions import ready
 
 
 class Dispatcher:
@@ -34,7 +36,7 @@ class Dispatcher:
         self.cluster, self.subresources = cluster, subresources
 
     def shaper(self, call: Call, place: Place) -> Shaper:
-        form = negotiate(call.headers.get("accept", ""))
+        form = negotiate(call.headers.get("accept", ""), streams=call.method == "GET" and not place.key.name)
         include = options.first(call.query, "includeObject")
         return Shaper(self.cluster.store, place.rules, form, self.cluster.world.now, include)
 
@@ -65,13 +67,10 @@ class Dispatcher:
         shaper = self.shaper(call, place)
         if revision := options.first(call.query, "resourceVersion"):
             self._check_number(revision)
-        return shaper.one(get(self.cluster, place))
+        return shaper.one(await found(self.cluster, place))
 
     def _check_number(self, revision: str) -> None:
-        if not revision.isdecimal():
-            words = (
-                f'resourceVersion: Invalid value: "{revision}": strconv.ParseUint: parsing "{revision}": invalid syntax'
-            )
+        if words := options.no_revision(revision):
             raise refusals.bare(500, words)
         if int(revision) > self.cluster.store.committed:
             raise refusals.from_the_future(int(revision), self.cluster.store.committed)
@@ -81,14 +80,17 @@ class Dispatcher:
         wanted = options.read_list(place.rules, call.query).query
         if wanted.start and wanted.revision not in ("", "0"):
             raise BadRequest("specifying resource version is not allowed when using continue")
-        if wanted.revision and not wanted.revision.isdecimal():
-            words = (
-                f'Invalid value: "{wanted.revision}": strconv.ParseUint: parsing "{wanted.revision}": invalid syntax'
-            )
-            raise BadRequest(f"invalid resource version: resourceVersion: {words}")
+        if words := options.no_revision(wanted.revision):
+            raise BadRequest(f"invalid resource version: {words}")
         if wanted.revision and int(wanted.revision) > self.cluster.store.committed:
             raise refusals.from_the_future(int(wanted.revision), self.cluster.store.committed)
-        return shaper.page(listed(self.cluster, place, wanted))
+        return shaper.page(await self._ready(place, wanted))
+
+    async def _ready(self, place: Place, wanted: Query) -> Page:
+        """A list whose items can be shown; fields that only a conversion tells are looked at after it."""
+        if place.rules.converter is not None:
+            await ready(place.rules, self.cluster.store.table(table_of(place.rules)).items(), self.cluster.store)
+        return listed(self.cluster, place, wanted)
 
     async def _create(self, call: Call, place: Place) -> Answer:
         shaper = self.shaper(call, place)
@@ -110,10 +112,10 @@ class Dispatcher:
         check_patch_type(media, place)
         ask = asked(call, options.read_write("PatchOptions", call.query, apply=media in APPLY))
         if media in APPLY:
-            document, twice = read_apply(call.data, ask)
-            item, new = await apply(self.cluster, place, document, ask)
+            document, twice = read_apply(call.data)
+            item, new = await apply(self.cluster, place, document, ask, twice)
             return shaper.one(item, 201 if new else 200)
-        value, twice = read_patch(call.data)
+        value, twice = read_patch(call.data, media)
         item = await patch(self.cluster, place, Patch(media, value, twice), ask)
         return shaper.one(item)
 
@@ -129,7 +131,7 @@ class Dispatcher:
         shaper = self.shaper(call, place)
         wanted = options.read_list(place.rules, call.query).query
         wish, ask = self._wish(call)
-        page = listed(self.cluster, place, wanted)
+        page = await self._ready(place, wanted)
         await delete_collection(self.cluster, place, [item.key for item in page.items], wish, ask)
         return shaper.page(page)
 
@@ -147,6 +149,8 @@ VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DEL
 def check_method(call: Call, place: Place) -> None:
     """Refuse a method that the place does not have."""
     verb = VERBS.get(call.method, "")
+    if place.rules.refusal and verb in ("create", "update", "patch"):
+        raise refusals.forbidden(place.rules.kind, place.key.name, place.rules.refusal)
     if place.subresource:
         found = next(sub for sub in place.rules.resource["subresources"] if sub["name"] == place.subresource)
         verbs = found["verbs"]
@@ -155,7 +159,7 @@ def check_method(call: Call, place: Place) -> None:
         if not place.key.name:
             verb = {"get": "list", "delete": "deletecollection"}.get(verb, verb)
     if verb not in verbs:
-        raise refusals.no_method()
+        raise refusals.not_supported(place.rules.kind, verb) if place.rules.custom else refusals.no_method()
 
 
 def deleted(place: Place, outcome: Outcome) -> Document:

@@ -29,12 +29,14 @@ def request_for(place: Place, ask: Ask, new: Document | None, old: Document | No
 
 
 async def mutated(chain: Chain, request: Request) -> Document:
-    """The document as mutating admission wants it, with defaults filled in again where it changed something."""
-    before = request.new
-    after = await chain.mutate(request)
+    """The document as mutating admission wants it, with defaults filled in again where somebody amended it."""
+    before, rules = request.new, request.rules
+    result = await chain.mutate(request)
+    after = result.new
     if after is before or after is None:
         return before or {}
-    rules = request.rules
+    if not result.amended:
+        return after
     # Our own hooks hand back whole documents; others, and the schema of a custom kind, need their defaults filled in.
     if rules.custom or chain.asks_outside():
         after = rules.structure.default(after)
@@ -50,21 +52,31 @@ async def permitted(chain: Chain, request: Request, new: Document) -> None:
         raise refusals.invalid(EVENT if rules.kind == EVENT_V1 else rules.kind, name_of(new), causes)
     if not isinstance(request.warnings, Unheard):
         request.warnings.extend(rules.warnings(new, old))
-    await chain.validate(request.about(new))
+    request.new = new
+    await chain.validate(request)
 
 
 def broken(rules: Rules, new: Document, old: Document | None, subresource: str) -> list[Cause]:
     causes = rules.validate(new, old, subresource)
     if not rules.custom:
         return causes
-    if old is not None:  # Upstream: what is wrong with the metadata of a custom resource is said twice
-        causes = causes + on_update(new, old)
-    return rules.structure.validate(new, old, subresource=subresource) + causes
+    found = rules.structure.validate(new, old, subresource=subresource, known=causes if old is None else ())
+    if old is None:
+        return causes + found
+    # Upstream: what is wrong with the metadata of a custom resource is said twice
+    return found + causes + on_update(new, old) if causes else found
+
+
+def without_server_words(metadata: Document) -> Document:
+    """A copy of the metadata of a new document, without what only the server may say."""
+    if metadata.keys().isdisjoint(SERVER_ONLY):
+        return dict(metadata)
+    return {name: value for name, value in metadata.items() if name not in SERVER_ONLY}
 
 
 def newborn(rules: Rules, document: Document, world: World) -> Document:
     """A document about to be created, with what only the server can say in its metadata."""
-    metadata = {name: value for name, value in document["metadata"].items() if name not in SERVER_ONLY}
+    metadata = without_server_words(document["metadata"])
     metadata["uid"] = world.uid()
     metadata["creationTimestamp"] = stamp(world.now())
     if rules.generation:

@@ -64,7 +64,7 @@ class Collector:
                     self.due[holder] = None
             return
         if happening.before is None:
-            if item.owners:
+            if item.owners and self.ties(store.document(item)).fate() is not Fate.STAYS:
                 self.due[happening.table, item.key] = None
             return
         finalizers = store.document(item)["metadata"].get("finalizers") or ()

@@ -29,7 +29,7 @@ def _wanted(told: list[tuple[str, str]]) -> User:
     """The identity as the headers give it."""
     name = next((value for header, value in told if header == "user"), "")
     if not name:
-        raise BadRequest(f"requested {[value for _, value in told]} without impersonating a user")
+        raise BadRequest(f"requested {[value for _, value in told]} without impersonating a user name")
     uid = next((value for header, value in told if header == "uid"), "")
     extra: dict[str, tuple[str, ...]] = {}
     for header, value in told:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 
 from allaboard.api.documents import Document, Documents, Key
 from allaboard.api.errors import ApiError, NotFound
@@ -14,21 +14,23 @@ from allaboard.cluster import refusals
 from allaboard.cluster.access import SYSTEM, User
 from allaboard.cluster.ask import Ask, Place, Unheard
 from allaboard.cluster.create import accepted, begin, create, drafted, put_new
-from allaboard.cluster.delete import Wish, delete
+from allaboard.cluster.delete import Wish, begin_delete, delete
 from allaboard.cluster.ownership import track
-from allaboard.cluster.patch import Patch, apply, patch
+from allaboard.cluster.patch import Patch, apply, begin_apply, patch
 from allaboard.cluster.plane import Cluster
-from allaboard.cluster.pods import bind
-from allaboard.cluster.read import Query, acceptor, get, listed
+from allaboard.cluster.pods import begin_bind, bind
+from allaboard.cluster.read import Query, acceptor, found, listed
 from allaboard.cluster.registry import table_of
 from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import Happening, Item
 from allaboard.cluster.update import update
-from allaboard.cluster.versions import shown
+from allaboard.cluster.versions import ready, shown
 from allaboard.cluster.watch import Watcher
 
 Answers = list[Document | ApiError]
-Begun = list[Happening | ApiError]
+Refusals = list[ApiError | None]
+Begun = Sequence[Happening] | ApiError
+Steps = list[Begun]
 
 
 class Inside:
@@ -39,7 +41,7 @@ class Inside:
 
     async def get(self, kind: Kind, key: Key) -> Document | None:
         try:
-            return self.cluster.store.document(get(self.cluster, self._place(kind, key)))
+            return self.cluster.store.document(await found(self.cluster, self._place(kind, key)))
         except NotFound:
             return None
 
@@ -53,12 +55,17 @@ class Inside:
         places = sorted(key for name, key in store.owned.get(uid, ()) if name == table.name)
         found = [store.document(item) for key in places if (item := table.get(key)) is not None]
         mine = [document for document in found if _controls(uid, document)]
+        if rules.converter is not None:
+            await rules.converter.ready(kind.api_version, mine)
         return [shown(rules, document) for document in mine if namespace in ("", namespace_of(document))]
 
     async def listing(self, kind: Kind, select: Select = EVERYTHING) -> Listing:
         place = self._place(kind, Key(select.namespace, ""))
+        store, table = self.cluster.store, table_of(place.rules)
+        if place.rules.converter is not None:
+            await ready(place.rules, store.table(table).items(), store)
         page = listed(self.cluster, place, _query(select))
-        document = self.cluster.store.document
+        document = store.document
         return Listing([shown(place.rules, document(item)) for item in page.items], str(page.revision))
 
     async def watch(self, kind: Kind, since: str, select: Select = EVERYTHING) -> AsyncIterator[Sequence[Change]]:
@@ -67,6 +74,7 @@ class Inside:
         position = table.ring.position(int(since or 0))
         watcher = Watcher(store, table, position, select.namespace, acceptor(rules, _query(select), store))
         async for seen in watcher.batches():
+            await ready(rules, (item for _, item in seen), store)
             yield [Change(type_, shown(rules, store.document(item))) for type_, item in seen]
 
     async def create(self, kind: Kind, document: Document, *, manager: str) -> Document:
@@ -120,19 +128,70 @@ class Inside:
         """
         if self.cluster.chain.asks_outside():
             return None
-        begun: Begun = []
-        try:
-            for kind, document in writes:
-                begun.append(await self._begun(kind, document, manager))
-        finally:  # whatever happens, what stands ahead of the store is committed
-            committed = self.cluster.store.commit(*(change for change in begun if isinstance(change, Happening)))
-        await committed
-        return [self._told(change.item) if isinstance(change, Happening) else change for change in begun]
+        ask = self._ask(manager)
+        begun = await self._committed(self._create_begun(kind, document, ask) for kind, document in writes)
+        return [changes if isinstance(changes, ApiError) else self._told(changes[0].item) for changes in begun]
 
-    async def _begun(self, kind: Kind, document: Document, manager: str) -> Happening | ApiError:
+    async def apply_new(self, writes: Sequence[tuple[Kind, Document]], *, manager: str) -> Answers | None:
+        """Apply each of these, with one commit for all, where none exists yet. None where one does, or webhooks have a
+        say."""
+        places = [self._place(kind, key_of(document)) for kind, document in writes]
+        made_here = not self.cluster.chain.asks_outside() and all(kind != CRD for kind, _ in writes)
+        if not made_here or len(set(places)) < len(places) or any(map(self.cluster.latest, places)):
+            return None
+        ask = self._ask(manager)
+        ask.force = True
+        begun = await self._committed(
+            self._apply_begun(place, document, ask) for place, (_, document) in zip(places, writes, strict=True)
+        )
+        return [changes if isinstance(changes, ApiError) else self._told(changes[0].item) for changes in begun]
+
+    async def bind_many(self, binds: Sequence[tuple[Key, str, str]]) -> Refusals:
+        """Tell each pod its node, with one commit for all: the pods of a gang come to be bound at one moment."""
+        begun = await self._committed(self._bind_begun(pod, uid, node) for pod, uid, node in binds)
+        return [changes if isinstance(changes, ApiError) else None for changes in begun]
+
+    async def delete_many(self, kind: Kind, deletions: Sequence[tuple[Key, str]]) -> Refusals | None:
+        """Ask each of these, by key and uid, to go, with one commit for all. None where webhooks have a say."""
+        if self.cluster.chain.asks_outside():
+            return None
+        begun = await self._committed(self._delete_begun(kind, key, uid) for key, uid in deletions)
+        return [changes if isinstance(changes, ApiError) else None for changes in begun]
+
+    async def _committed(self, steps: Iterable[Awaitable[Begun]]) -> Steps:
+        """Take every step, then commit what they changed as one transaction."""
+        begun: Steps = []
+        try:
+            for step in steps:
+                begun.append(await step)
+        finally:  # whatever happens, what stands ahead of the store is committed
+            changes = [change for each in begun if not isinstance(each, ApiError) for change in each]
+            committed = self.cluster.store.commit(*changes)
+        await committed
+        return begun
+
+    async def _create_begun(self, kind: Kind, document: Document, ask: Ask) -> Begun:
         try:
             place = self._place(kind, Key(namespace_of(document), ""))
-            return await begin(self.cluster, place, document, self._ask(manager))
+            return (await begin(self.cluster, place, document, ask),)
+        except ApiError as error:
+            return error
+
+    async def _apply_begun(self, place: Place, document: Document, ask: Ask) -> Begun:
+        try:
+            return (await begin_apply(self.cluster, place, document, ask),)
+        except ApiError as error:
+            return error
+
+    async def _bind_begun(self, pod: Key, uid: str, node: str) -> Begun:
+        try:
+            return (begin_bind(self.cluster, self._place(POD, pod, "binding"), _binding(pod, uid, node)),)
+        except ApiError as error:
+            return error
+
+    async def _delete_begun(self, kind: Kind, key: Key, uid: str) -> Begun:
+        try:
+            return (await begin_delete(self.cluster, self._place(kind, key), Wish(uid=uid), self._ask("unknown")))[1]
         except ApiError as error:
             return error
 

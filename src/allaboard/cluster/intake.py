@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from allaboard.api.documents import Document
-from allaboard.api.errors import BadRequest
+from allaboard.api.errors import BadRequest, Cause
+from allaboard.api.kinds import Kind
+from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask
+from allaboard.cluster.body import check_kind_is_said
 from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import encode
 from allaboard.schema import builtin
-from allaboard.schema.structure import Structure
+from allaboard.schema.structure import Admitted, Structure
 
 
 class Malformed(BadRequest):
@@ -36,26 +40,49 @@ def accept(
     together (`applied`) keeps its nulls.
     """
     admitted = rules.structure.admit(document, sent=not applied)
-    if admitted.malformed:
-        raise Malformed(_cannot_handle(rules, admitted.malformed), admitted.unconvertible)
-    complain(rules, ask, duplicates, sorted(admitted.unknown) if ordered else admitted.unknown)
+    _check(rules, ask, duplicates, admitted, ordered=ordered)
     return rules.default(admitted.document)
 
 
-def complain(rules: Rules, ask: Ask, duplicates: Sequence[str], unknown: Sequence[str]) -> None:
+def accept_new(rules: Rules, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Document:
+    """The same for what shall be created, which may be one of many made from one template."""
+    molds, spec = rules.molds, document.get("spec")
+    if molds is None or (text := molds.text_of(spec)) is None:
+        return accept(rules, document, ask, duplicates)
+    known = molds.cast(text, document["spec"])
+    if known is not None:
+        document = {name: value for name, value in document.items() if name != "spec"}
+    admitted = rules.structure.admit(document)
+    _check(rules, ask, duplicates, admitted)
+    if known is not None:
+        return molds.rest({**admitted.document, "spec": known})
+    settled = rules.default(admitted.document)
+    if not admitted.unknown:
+        molds.keep(text, settled["spec"])
+    return settled
+
+
+def _check(rules: Rules, ask: Ask, duplicates: Sequence[str], admitted: Admitted, *, ordered: bool = False) -> None:
+    """Refuse what cannot be read, and say what means nothing."""
+    if admitted.malformed:
+        raise Malformed(cannot_handle(rules.kind, admitted.malformed), admitted.unconvertible)
+    complain(rules.kind, ask, duplicates, sorted(admitted.unknown) if ordered else admitted.unknown)
+
+
+def complain(kind: Kind, ask: Ask, duplicates: Sequence[str], unknown: Sequence[str]) -> None:
     """Refuse (Strict) or warn about (Warn) fields that mean nothing."""
     if ask.validation == "Ignore" or not (duplicates or unknown):
         return
     complaints = [*duplicates, *(f'unknown field "{path}"' for path in unknown)]
     if ask.validation == "Strict":
-        raise BadRequest(_cannot_handle(rules, f"strict decoding error: {', '.join(complaints)}"))
+        raise BadRequest(cannot_handle(kind, f"strict decoding error: {', '.join(complaints)}"))
     ask.warnings.extend(complaints)
 
 
 def single_owners(document: Document, ask: Ask) -> Document:
     """The document with each owner named once; saying one twice is warned about."""
     owners = document["metadata"].get("ownerReferences")
-    if not owners or len({str(owner) for owner in owners}) == len(owners):
+    if not owners or len(owners) == 1 or len({str(owner) for owner in owners}) == len(owners):
         return document
     once = {str(owner): owner for owner in owners}
     uids = dict.fromkeys(str(o.get("uid")) for i, o in enumerate(owners) if o in owners[:i])
@@ -66,8 +93,8 @@ def single_owners(document: Document, ask: Ask) -> Document:
     return {**document, "metadata": {**document["metadata"], "ownerReferences": list(once.values())}}
 
 
-def _cannot_handle(rules: Rules, why: str) -> str:
-    kind = rules.kind
+def cannot_handle(kind: Kind, why: str) -> str:
+    """What a body cannot be read as, and why."""
     return f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}: {why}'
 
 
@@ -81,7 +108,7 @@ def check_kind(rules: Rules, document: Document, ask: Ask) -> Document:
         _refuse_custom(rules, document, ask)
     elif (name or kind.kind) != kind.kind:
         _read_as(str(version or kind.api_version), str(name), document)
-        raise BadRequest(_other_kind(rules, str(version or kind.api_version), str(name)))
+        raise BadRequest(other_kind(kind, str(version or kind.api_version), str(name)))
     elif (version or kind.api_version) != kind.api_version:
         raise BadRequest(_other_version(rules, str(version)))
     return {**document, "apiVersion": kind.api_version, "kind": kind.kind}
@@ -96,14 +123,14 @@ def _read_as(version: str, name: str, document: Document) -> None:
 
 
 def _refuse_custom(rules: Rules, document: Document, ask: Ask) -> None:
-    kind, version, name = rules.kind, document.get("apiVersion"), document.get("kind")
-    if not name or not version:
-        missing = "Kind" if not name else "apiVersion"
-        text = encode(document).decode()
-        what = f"the object provided is unrecognized (must be of type {kind.kind})"
-        raise BadRequest(f"{what}: Object '{missing}' is missing in '{text}' ({text})")
-    if name != kind.kind:
-        raise BadRequest(f'{name} in version "{version}" cannot be handled as a {kind.kind}: unexpected kind')
+    kind, version, name = rules.kind, document.get("apiVersion") or "", document.get("kind")
+    if not name:
+        check_kind_is_said(document, kind.kind, encode(document), "")
+    if name != kind.kind and version == kind.api_version:
+        words = f'Invalid value: "{name}": must be {kind.kind}'
+        given = document.get("metadata") or {}
+        named = str(given.get("name") or "") if isinstance(given, dict) else ""
+        raise refusals.invalid(replace(kind, kind=str(name)), named, [Cause("FieldValueInvalid", "kind", words)])
     if ask.validation != "Ignore":  # Upstream: of a version that is not there, no field is known
         unknown = sorted(field for field in document if field not in ("apiVersion", "kind", "metadata"))
         ask.warnings.extend(f'unknown field "{field}"' for field in unknown)
@@ -112,14 +139,21 @@ def _refuse_custom(rules: Rules, document: Document, ask: Ask) -> None:
     )
 
 
-def _other_kind(rules: Rules, version: str, name: str) -> str:
+def other_kind(kind: Kind, version: str, name: str) -> str:
+    """A body of one kind where another is wanted; upstream knows which kinds there are."""
     short = version.rpartition("/")[2]
-    internal = rules.kind.group.split(".")[0] or "core"
-    why = f"converting ({short}.{name}) to ({internal}.{rules.kind.kind}): unknown conversion"
-    return f'{name} in version "{short}" cannot be handled as a {rules.kind.kind}: {why}'
+    why = _unregistered(name, version)
+    if builtin.type_of(version, name):
+        internal = kind.group.split(".")[0] or "core"
+        why = f"converting ({short}.{name}) to ({internal}.{kind.kind}): unknown conversion"
+    return f'{name} in version "{short}" cannot be handled as a {kind.kind}: {why}'
+
+
+def _unregistered(name: str, version: str) -> str:
+    return f'no kind "{name}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
 
 
 def _other_version(rules: Rules, version: str) -> str:
     kind = rules.kind.kind
-    why = f'no kind "{kind}" is registered for version "{version}" in scheme "pkg/api/legacyscheme/scheme.go:30"'
+    why = _unregistered(kind, version)
     return f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {kind}: {why}'

@@ -54,7 +54,7 @@ class Definitions:
                 continue
             await self._empty(key)
             if not any(self.cluster.store.table(key.name).latest_items()):
-                place = Place(self.cluster.registry.of(CRD), key)
+                place = Place(self.cluster.registry.of(CRD), key, "status")  # past the rules of the spec
                 await change(self.cluster, place, emptied, Ask(manager=MANAGER))
 
     async def _empty(self, key: Key) -> None:
@@ -83,7 +83,9 @@ class Keeper:
             if happening.type != "DELETED":
                 self.fading.append((self.cluster.world.now() + EVENT_LIFE, happening.key, happening.revision))
             return
-        self._awake.set()
+        # Nearly every change leaves nothing to do; whoever looks at it for a reason has done so by now.
+        if self.definitions.leaving or (self.collector is not None and self.collector.due):
+            self._awake.set()
 
     async def run(self) -> None:
         """Until cancelled."""

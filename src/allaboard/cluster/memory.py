@@ -5,22 +5,28 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from typing import Protocol
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import Gone
-from allaboard.cluster.store import ChangeType, Happening, Item, Journal, Transaction, decode, encode
+from allaboard.cluster.packing import pack
+from allaboard.cluster.store import ChangeType, Happening, Item, Journal, Transaction, decode
 
 RING = 2048  # changes remembered for each table; older watches are told to list again
-RECENT = 4096  # documents kept decoded
+PAST = 2 << 20  # bytes kept in a ring for the sake of the past alone: what was superseded or deleted
+RECENT = 2048  # documents kept decoded
+PASSING = 256  # documents kept decoded although nobody is likely to read them again: events, and what is deleted
+SELDOM_READ = frozenset({"events"})
 
 
 class Ring:
     """The last changes of a table; a watcher holds a position that only grows."""
 
-    def __init__(self, floor: int, limit: int = RING) -> None:
+    def __init__(self, floor: int, limit: int = RING, past: int = PAST) -> None:
         self.floor = floor  # changes at or below this revision are forgotten
         self.start = 0  # position of the first remembered change
-        self.limit = limit
+        self.limit, self.past = limit, past
+        self.weight = 0  # bytes that only this ring keeps
         self.changes: list[Happening] = []
 
     @property
@@ -29,10 +35,24 @@ class Ring:
 
     def append(self, change: Happening) -> None:
         self.changes.append(change)
+        self.weight += change.weight
         if len(self.changes) >= 2 * self.limit:
-            self.floor = self.changes[self.limit - 1].revision
-            del self.changes[: self.limit]
-            self.start += self.limit
+            self._forget(self.limit)
+
+    def lighten(self, needed: int) -> None:
+        """Forget the oldest changes until the past weighs half of what it may; from position `needed` on all stays."""
+        count, weight = 0, self.weight
+        while weight > self.past // 2 and self.start + count < needed:
+            weight -= self.changes[count].weight
+            count += 1
+        if count:
+            self._forget(count)
+
+    def _forget(self, count: int) -> None:
+        self.weight -= sum(change.weight for change in self.changes[:count])
+        self.floor = self.changes[count - 1].revision
+        del self.changes[:count]
+        self.start += count
 
     def position(self, revision: int) -> int:
         """Where a watch that has seen this revision goes on."""
@@ -46,6 +66,14 @@ class Ring:
         return self.changes[position - self.start :]
 
 
+class Watching(Protocol):
+    """Whoever follows a table."""
+
+    position: int
+
+    def wake(self) -> None: ...
+
+
 class Table:
     """Every object of one stored kind: committed items by namespace and name, and the writers' head over them."""
 
@@ -54,7 +82,7 @@ class Table:
         self.spaces: dict[str, dict[str, Item]] = {}
         self.head: dict[Key, Happening] = {}  # the newest change of a key that is not committed yet
         self.ring = Ring(floor)
-        self.wakers: set[Callable[[], None]] = set()
+        self.watchers: set[Watching] = set()
         # The lines last made for watchers, and which they were: most watchers want the same ones.
         self.lines: tuple[Hashable, bytes] = (None, b"")
 
@@ -73,8 +101,7 @@ class Table:
         for space in (namespace,) if namespace else sorted(self.spaces):
             held = self.spaces.get(space)
             if held:
-                for name in sorted(held):
-                    yield held[name]
+                yield from map(held.__getitem__, sorted(held))
 
     def at(self, revision: int) -> list[Item]:
         """Items as they were at an earlier revision, told from the ring."""
@@ -117,6 +144,7 @@ class Store:
         self.living: dict[str, tuple[str, Key]] = {}  # uid → where it lives
         self.listeners: list[Callable[[Happening], None]] = []
         self._recent: deque[Item] = deque()
+        self._passing: deque[Item] = deque()
         revision, rows = journal.load()
         self.floor = self.revision = self.committed = revision
         for row in rows:
@@ -136,13 +164,8 @@ class Store:
         document = item.document
         if document is None:
             document = item.document = decode(item.data)
-            self._remember(item)
+            _keep(item, self._recent, RECENT)
         return document
-
-    def _remember(self, item: Item) -> None:
-        self._recent.append(item)
-        if len(self._recent) > RECENT:
-            self._recent.popleft().document = None
 
     def put(self, table: str, document: Document, before: Item | None) -> Happening:
         """A change that writes this document over `before`, at a new revision; it still has to be committed."""
@@ -150,8 +173,11 @@ class Store:
         metadata = {**document["metadata"], "resourceVersion": str(self.revision)}
         stamped = {**document, "metadata": metadata}
         key = Key(metadata.get("namespace", ""), metadata["name"])
-        item = Item(key, self.revision, encode(stamped), stamped)
-        self._remember(item)
+        item = Item(key, self.revision, pack(stamped), stamped)
+        if table in SELDOM_READ:
+            _keep(item, self._passing, PASSING)
+        else:
+            _keep(item, self._recent, RECENT)
         return self._happens("MODIFIED" if before else "ADDED", table, item, before)
 
     def remove(self, table: str, before: Item) -> Happening:
@@ -159,7 +185,9 @@ class Store:
         self.revision += 1
         document = self.document(before)
         final = {**document, "metadata": {**document["metadata"], "resourceVersion": str(self.revision)}}
-        return self._happens("DELETED", table, Item(before.key, self.revision, encode(final), final), before)
+        item = before.moved_to(self.revision, final)
+        _keep(item, self._passing, PASSING)
+        return self._happens("DELETED", table, item, before)
 
     def _happens(self, type: ChangeType, table: str, item: Item, before: Item | None) -> Happening:
         change = Happening(type, table, item, before)
@@ -180,8 +208,11 @@ class Store:
             for listen in self.listeners:
                 listen(change)
         for name in touched:
-            for wake in tuple(self.tables[name].wakers):
-                wake()
+            table = self.tables[name]
+            if table.ring.weight > table.ring.past:
+                table.ring.lighten(min([watcher.position for watcher in table.watchers], default=table.ring.end))
+            for watcher in tuple(table.watchers):
+                watcher.wake()
 
     def _settle(self, change: Happening) -> None:
         table = self.tables[change.table]
@@ -203,6 +234,8 @@ class Store:
             table.head.clear()
 
     def _link(self, table: str, item: Item) -> None:
+        if table in SELDOM_READ and not item.owners:  # an event owns nothing
+            return
         place = (table, item.key)
         self.living[item.uid] = place
         for owner in item.owners:
@@ -217,3 +250,10 @@ class Store:
             held.discard(place)
             if not held:
                 self.owned.pop(owner, None)
+
+
+def _keep(item: Item, kept: deque[Item], limit: int) -> None:
+    """Keep the decoded form of an item for now, and let go of the one that was kept longest."""
+    kept.append(item)
+    if len(kept) > limit:
+        kept.popleft().document = None

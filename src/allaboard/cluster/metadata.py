@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from allaboard.api import names
-from allaboard.api.documents import Document
+from allaboard.api.documents import Document, same_fields
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 
@@ -48,14 +48,13 @@ def on_update(new: Document, old: Document) -> list[Cause]:
         found += _no_new_finalizers(after, before)
     if after.get("generation", 0) < before.get("generation", 0):
         found.append(complaints.invalid("metadata.generation", after.get("generation", 0), "must not be decremented"))
-    for field in FIXED:
-        if after.get(field) != before.get(field):
+    if not same_fields(after, before, FIXED):
+        for field in FIXED:
             found += complaints.immutable(f"metadata.{field}", after.get(field), before.get(field))
-    unchanged = all(after.get(field) == before.get(field) for field in CHECKED)
-    return found if unchanged else found + always(after)
+    return found if same_fields(after, before, CHECKED) else found + always(after)
 
 
-CHECKED = ("labels", "annotations", "ownerReferences", "finalizers")
+CHECKED = ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")
 
 
 def always(metadata: Document) -> list[Cause]:
@@ -68,6 +67,20 @@ def always(metadata: Document) -> list[Cause]:
         found += _owners(owners)
     if finalizers := metadata.get("finalizers"):
         found += _finalizers(finalizers)
+    return found + _managers(metadata.get("managedFields") or [])
+
+
+LONGEST_MANAGER, LONGEST_SUBRESOURCE = 128, 256
+
+
+def _managers(entries: list[Document]) -> list[Cause]:
+    found: list[Cause] = []
+    for index, entry in enumerate(entries):
+        manager, here = entry.get("manager") or "", f"metadata.managedFields[{index}]"
+        if len(manager.encode()) > LONGEST_MANAGER:
+            found.append(complaints.too_long(f"{here}.manager", LONGEST_MANAGER))
+        if len(entry.get("subresource") or "") > LONGEST_SUBRESOURCE:
+            found.append(complaints.too_long(f"{here}.subresource", LONGEST_SUBRESOURCE))
     return found
 
 
@@ -92,7 +105,12 @@ def _namespace(metadata: Document, *, namespaced: bool) -> list[Cause]:
         return [complaints.forbidden("metadata.namespace", "not allowed on this type")] if namespace else []
     if not namespace:
         return [complaints.required("metadata.namespace")]
-    return complaints.all_invalid("metadata.namespace", namespace, names.dns_label(namespace))
+    return complaints.all_invalid("metadata.namespace", namespace, _namespace_words(namespace))
+
+
+@lru_cache(maxsize=1024)
+def _namespace_words(text: str) -> tuple[str, ...]:
+    return tuple(names.dns_label(text))
 
 
 def label_causes(labels: Document, field: str) -> list[Cause]:
@@ -107,12 +125,22 @@ def label_causes(labels: Document, field: str) -> list[Cause]:
 
 def annotation_causes(annotations: Document, field: str) -> list[Cause]:
     found: list[Cause] = []
-    size = 0
-    for key, value in annotations.items():
-        if words := label_key(key.lower()):
+    for key in annotations:
+        if words := annotation_key(key):
             found += complaints.all_invalid(field, key, words)
-        size += len(key.encode()) + len(value.encode())
-    return [*found, complaints.too_long(field, ANNOTATIONS_LIMIT)] if size > ANNOTATIONS_LIMIT else found
+    return [*found, complaints.too_long(field, ANNOTATIONS_LIMIT)] if _is_long(annotations) else found
+
+
+@lru_cache(maxsize=4096)
+def annotation_key(key: str) -> tuple[str, ...]:
+    return label_key(key.lower())
+
+
+def _is_long(annotations: Document) -> bool:
+    """Counted in bytes, which are four for a character at most: mostly the characters tell."""
+    if 4 * (sum(map(len, annotations)) + sum(map(len, annotations.values()))) <= ANNOTATIONS_LIMIT:
+        return False
+    return sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_LIMIT
 
 
 OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
@@ -139,6 +167,9 @@ def _in_order(owner: Document) -> Document:
 def _owner(owner: Document, here: str) -> list[Cause]:
     missing = [part for part in ("apiVersion", "kind", "name", "uid") if not owner.get(part)]
     found = [complaints.required(f"{here}.{part}", "must not be empty") for part in missing]
+    if (owner.get("apiVersion") or "").count("/") > 1:
+        why = "must be <group>/<version> or <version>"
+        found.append(complaints.invalid(f"{here}.apiVersion", owner["apiVersion"], why))
     if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
         why = "/v1, Kind=Event is disallowed from being an owner"
         found.append(complaints.invalid(here, complaints.Ordered(_in_order(owner)), why))

@@ -20,6 +20,7 @@ from allaboard.cluster.pods import check_log_options, log_container
 
 Message = MutableMapping[str, object]
 STATS = "/stats/summary"  # what the pods of a node use
+STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,16 @@ def way_to_process(cluster: Cluster, place: Place, query: Mapping[str, Sequence[
     log_container(pod, container)
     kept = {name: values for name, values in query.items() if name != "container"}
     return Way(node_of(cluster, pod), _target(place.subresource, place.key, container, kept))
+
+
+def not_running(cluster: Cluster, place: Place, query: Mapping[str, Sequence[str]]) -> str:
+    """A kubelet's words for a container in which nothing can be run just now; "" where it runs."""
+    pod = pod_at(cluster, place)
+    name = (query.get("container") or [""])[0] or _first_container(pod)
+    status = pod.get("status") or {}
+    known = [one for field in STATUSES for one in status.get(field) or () if one.get("name") == name]
+    running = place.subresource == "portforward" or any("running" in (one.get("state") or {}) for one in known)
+    return "" if running else f'container not found ("{name}")'
 
 
 def _first_container(pod: Document) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import BadRequest, Cause
@@ -22,13 +22,24 @@ def first(values: Values, name: str) -> str:
 
 
 def number(values: Values, name: str) -> int:
-    text = first(values, name)
-    if not text:
+    if name not in values:
         return 0
+    text = first(values, name)
     try:
-        return int(text) if text.isascii() and text.strip() == text and "_" not in text else int("x")
+        found = int(text) if text.isascii() and text.strip() == text and "_" not in text else int("x")
     except ValueError:
         raise BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if not -(2**63) <= found < 2**63:
+        raise BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return found
+
+
+def no_revision(text: str) -> str:
+    """What is wrong with a text as a resource version; "" where nothing is."""
+    if not text or (text.isdecimal() and text.isascii() and int(text) < 2**64):
+        return ""
+    why = "value out of range" if text.isdecimal() else "invalid syntax"
+    return f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": {why}'
 
 
 def truth(values: Values, name: str) -> bool:
@@ -110,13 +121,16 @@ def read_selectors(rules: Rules, values: Values) -> tuple[Selector, FieldSelecto
     labels = parse_labels(first(values, "labelSelector"))
     fields = parse_fields(first(values, "fieldSelector"))
     for path in fields.fields:
-        if (
-            path not in ("metadata.name", "metadata.namespace")
-            and path not in rules.fields
-            and path not in rules.accepted
-        ):
+        if path not in _general(rules) and path not in rules.fields and path not in rules.accepted:
             raise BadSelector(_unknown_field(rules, path))
     return labels, fields
+
+
+def _general(rules: Rules) -> tuple[str, ...]:
+    """What objects are selected by whatever their kind; upstream asks no node, but a role, for its namespace."""
+    if rules.kind.namespaced or not rules.fields:
+        return ("metadata.name", "metadata.namespace")
+    return ("metadata.name",)
 
 
 def _unknown_field(rules: Rules, path: str) -> str:
@@ -135,6 +149,7 @@ class WriteOptions:
     manager: str = ""
     validation: str = "Warn"
     force: bool = False
+    document: Document = field(default_factory=dict)  # as admission is shown them
 
 
 def read_write(kind: str, values: Values, *, apply: bool = False) -> WriteOptions:
@@ -146,7 +161,11 @@ def read_write(kind: str, values: Values, *, apply: bool = False) -> WriteOption
         causes += _apply_causes(values, manager) if apply else _plain_patch_causes(values)
     if causes:
         raise refusals.options_invalid(kind, causes)
-    return WriteOptions(bool(dry_run), manager, validation or "Warn", truth(values, "force"))
+    force, said = truth(values, "force"), dict[str, object]()
+    said |= {"dryRun": dry_run} if dry_run else {}
+    said |= {"fieldManager": manager} if manager else {}
+    said |= {"fieldValidation": validation} if validation else {}
+    return WriteOptions(bool(dry_run), manager, validation or "Warn", force, said)
 
 
 def _apply_causes(values: Values, manager: str) -> list[Cause]:
@@ -200,7 +219,8 @@ def read_delete(values: Values) -> Document:
         options["propagationPolicy"] = first(values, "propagationPolicy")
     if "dryRun" in values:
         options["dryRun"] = list(values["dryRun"])
-    return options
+    preconditions = {name: first(values, name) for name in ("uid", "resourceVersion") if first(values, name)}
+    return options | ({"preconditions": preconditions} if preconditions else {})
 
 
 def delete_causes(options: Document) -> list[Cause]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from email.utils import format_datetime
 
 from allaboard.api.documents import Document
 from allaboard.cluster import discovery, refusals
-from allaboard.cluster.answers import TEXT, Answer
+from allaboard.cluster.answers import JSON, TEXT, Answer
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.routes import NoSuchPath
 from allaboard.cluster.rules import entries
-from allaboard.cluster.store import encode
+from allaboard.cluster.store import decode, encode
 from allaboard.cluster.tokens import Signer
 from allaboard.schema import openapi
 
@@ -32,6 +35,8 @@ VERSION = {
 }
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 HEALTH = ("/healthz", "/livez", "/readyz")
+YEAR = timedelta(days=365)
+CHECKS = ("ping",)  # what health is made of: a server that answers has what it needs
 
 
 class Pages:
@@ -41,11 +46,11 @@ class Pages:
         self.cluster, self.signer, self.metrics = cluster, signer, metrics
         self._made: dict[tuple[int, str, bool], Answer] = {}
 
-    def answer(self, path: str, accept: str) -> Answer:
+    def answer(self, path: str, accept: str, query: Mapping[str, Sequence[str]]) -> Answer:
         """The page at a path; `NoSuchPath` where there is none."""
         path = path.rstrip("/") or "/"
         if path.startswith(HEALTH):
-            return self._health(path)
+            return Answer(200, health(path.strip("/"), query).encode(), TEXT)
         if path == "/version":
             return Answer(200, encode(VERSION))
         if path == "/metrics" and self.metrics is not None:
@@ -54,12 +59,22 @@ class Pages:
             return Answer(200, encode(self.signer.discovery()))
         if self.signer is not None and path == "/openid/v1/jwks":
             return Answer(200, encode(self.signer.keys()), "application/jwk-set+json")
+        if path.startswith("/openapi/v3/"):
+            return self._described(path, query)
         return self._discovered(path, accept)
 
-    def _health(self, path: str) -> Answer:
-        if path.split("/")[1] not in ("healthz", "livez", "readyz"):
-            raise NoSuchPath("404 page not found")
-        return Answer(200, b"ok", TEXT)
+    def _described(self, path: str, query: Mapping[str, Sequence[str]]) -> Answer:
+        """An OpenAPI document; under the hash of its content it may be kept for good, under another it has moved."""
+        page, said = self._discovered(path, ""), "".join(query.get("hash", ())[:1])
+        if not said or page.code != 200:
+            return page
+        index = decode(self._discovered("/openapi/v3", "").body)["paths"]
+        address = str(index[path.removeprefix("/openapi/v3/")]["serverRelativeURL"])
+        if not address.endswith(f"?hash={said}"):
+            return Answer(301, b"", "", [(b"location", address.encode()), (b"cache-control", b"no-cache, private")])
+        until = format_datetime(self.cluster.world.now() + YEAR, usegmt=True)
+        kept = [(b"cache-control", b"public, immutable"), (b"expires", until.encode())]
+        return replace(page, headers=[*page.headers, *kept])
 
     def _discovered(self, path: str, accept: str) -> Answer:
         wants_all = path in ("/api", "/apis") and wants_aggregated(accept)
@@ -75,7 +90,7 @@ class Pages:
         served = self.cluster.registry.rules()
         parts = path.strip("/").split("/")
         if aggregated:
-            return Answer(200, encode(discovery.aggregated(served, core=path == "/api")), AGGREGATED)
+            return _page(discovery.aggregated(served, core=path == "/api"), AGGREGATED)
         match parts:
             case [""]:
                 return Answer(200, encode({"paths": self._paths()}))
@@ -128,6 +143,21 @@ class Pages:
         return _page(openapi.document(group, version, entries(served)))
 
 
+def health(path: str, query: Mapping[str, Sequence[str]]) -> str:
+    """How the server is, as a whole (`verbose`: check by check) or by one of its checks."""
+    whole, _, check = path.partition("/")
+    if f"/{whole}" not in HEALTH or check not in ("", *CHECKS):
+        raise NoSuchPath("404 page not found")
+    if check or "verbose" not in query:
+        return "ok"
+    left_out = query.get("exclude", ())
+    lines = [f"[+]{each} {'excluded: ok' if each in left_out else 'ok'}" for each in CHECKS]
+    if strangers := sorted(set(left_out).difference(CHECKS)):
+        names = ",".join(f'"{name}"' for name in strangers)
+        lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
+    return "\n".join([*lines, f"{whole} check passed", ""])
+
+
 def wants_aggregated(accept: str) -> bool:
     """Whether the first form a client asks for that we have is the aggregated one, in its final version."""
     for form in accept.replace(" ", "").split(","):
@@ -139,7 +169,12 @@ def wants_aggregated(accept: str) -> bool:
     return False
 
 
-def _page(document: Document) -> Answer:
+def _page(document: Document, media: str = JSON) -> Answer:
     data = encode(document)
     tag = hashlib.sha256(data).hexdigest().upper()
-    return Answer(200, data, headers=[(b"etag", f'"{tag}"'.encode())])
+    return Answer(200, data, media, [(b"etag", f'"{tag}"'.encode()), (b"vary", b"Accept")])
+
+
+def unless_known(answer: Answer, tag: str) -> Answer:
+    """The answer, or no more than that a client has it already."""
+    return Answer(304, b"", "", answer.headers) if tag and (b"etag", tag.encode()) in answer.headers else answer

@@ -12,13 +12,14 @@ from allaboard.api.documents import Document, Key
 from allaboard.api.errors import BadRequest, Cause, Invalid
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
-from allaboard.cluster.create import born, placed
+from allaboard.cluster.body import NAMES
+from allaboard.cluster.create import born, placed, put_admitted
 from allaboard.cluster.intake import Malformed, accept, check_kind, single_owners
 from allaboard.cluster.ownership import applied, track
 from allaboard.cluster.plane import Cluster
-from allaboard.cluster.store import Item
+from allaboard.cluster.store import Happening, Item
 from allaboard.cluster.update import change, check_revision
-from allaboard.cluster.versions import served
+from allaboard.cluster.versions import ready, served
 from allaboard.merge.patch import json_patch, merge_patch
 from allaboard.merge.strategic import strategic_merge
 
@@ -66,20 +67,42 @@ def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch) -> D
     """Upstream: what a patch makes is decoded too, but refused as invalid, quoting the whole result."""
     rules = place.rules
     version, kind = patched.get("apiVersion") or rules.kind.api_version, patched.get("kind") or rules.kind.kind
-    metadata = patched.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
+    metadata = {} if patched.get("metadata") is None else patched["metadata"]
+    if not isinstance(metadata, dict):
+        raise _no_metadata(place, patch, patched)
+    if place.key.namespace and metadata.get("namespace") is None:
+        metadata = {**metadata, "namespace": place.key.namespace}
+    if patch.type != STRATEGIC and not rules.custom and patched.get("kind") and not patched.get("apiVersion"):
+        # Upstream: without a version no field is known, not even the name.
+        fields = sorted(name for name in patched if name not in ("apiVersion", "kind"))
+        if ask.validation == "Warn":
+            ask.warnings.extend(f'unknown field "{name}"' for name in fields)
+        check_names(place, {"metadata": {}})
     patched = {**patched, "apiVersion": version, "kind": kind, "metadata": metadata}
     try:
         check_type(place, patched, ask)
         accepted = accept(rules, patched, ask, patch.duplicates, ordered=True)
     except Malformed as error:
         if patch.type == STRATEGIC:
-            raise _invalid_patch(go_text(patch.body), error.unconvertible) from error
+            raise _invalid_patch(_printed(patch.body), error.unconvertible) from error
         raise _invalid_patch(_quoted(patched, patch), error.message) from error
     except BadRequest as error:
         raise _invalid_patch(_quoted(patched, patch), error.message) from error
     check_names(place, accepted)
     return accepted
+
+
+_GO_KINDS: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice"}
+
+
+def _no_metadata(place: Place, patch: Patch, patched: Document) -> Invalid:
+    """A patch that leaves something else than a map where metadata was."""
+    found = patched["metadata"]
+    if patch.type == STRATEGIC:
+        return _invalid_patch(_printed(patch.body), f"cannot restore struct from: {_GO_KINDS[type(found)]}")
+    where = "value" if place.rules.custom else f"struct field {place.rules.kind.kind}.metadata"
+    why = f"json: cannot unmarshal {NAMES[type(found)]} into Go {where} of type v1.ObjectMeta"
+    return _invalid_patch(_quoted(patched, patch), why)
 
 
 def check_type(place: Place, patched: Document, ask: Ask) -> None:
@@ -99,8 +122,7 @@ def check_type(place: Place, patched: Document, ask: Ask) -> None:
 def check_names(place: Place, patched: Document) -> None:
     metadata, key = patched["metadata"], place.key
     if not metadata.get("name"):
-        words = f"the name of the object ({key.name} based on URL) was undeterminable: name must be provided"
-        raise BadRequest(words)
+        raise refusals.nameless(key.name)
     if metadata["name"] != key.name:
         raise BadRequest(f"the name of the object ({metadata['name']}) does not match the name on the URL ({key.name})")
     if (metadata.get("namespace") or key.namespace) != key.namespace:
@@ -109,9 +131,13 @@ def check_names(place: Place, patched: Document) -> None:
 
 def _quoted(patched: Document, patch: Patch) -> str:
     """What the refusal of a patch quotes: the patched object, or the patch where that was the trouble."""
-    if patch.duplicates and patch.type == STRATEGIC:
-        return go_text(patch.body)
+    if patch.type == STRATEGIC:
+        return _printed(patch.body)
     return msgspec.json.encode(patched, order="sorted").decode().replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _printed(body: object) -> str:
+    return msgspec.json.encode(go_text(body)).decode()[1:-1]
 
 
 def go_text(value: object) -> str:
@@ -133,21 +159,35 @@ def _invalid_patch(quoted: str, message: str) -> Invalid:
     return Invalid(f' "" is invalid: patch: {words}', causes=[Cause("FieldValueInvalid", "patch", words)])
 
 
-async def apply(cluster: Cluster, place: Place, config: Document, ask: Ask) -> tuple[Item, bool]:
+def _said_twice(twice: Sequence[str], ask: Ask) -> None:
+    """Refuse or warn about keys that a configuration says twice; upstream does so once everything else is well."""
+    if twice and ask.validation == "Strict":
+        lines = "\n  ".join(twice)
+        what = "error strict decoding patch: error converting YAML to JSON: yaml: unmarshal errors:"
+        raise BadRequest(f"{what}\n  {lines}")
+    if twice and ask.validation == "Warn":
+        ask.warnings.extend(twice)
+
+
+async def apply(
+    cluster: Cluster, place: Place, config: Document, ask: Ask, twice: Sequence[str] = ()
+) -> tuple[Item, bool]:
     """Server-side apply; the second value says whether the object is new."""
     config = stated(place, config)
     before = cluster.latest(place)
     memory = (place, ask.manager, ask.force)
     if before is not None and cluster.repeats(memory, config, before):
+        await ready(place.rules, (before,), cluster.store)
         return served(place.rules, before, cluster.store), False
     if before is None:
         if place.subresource:
             raise refusals.not_found(place.rules.kind, place.key.name)
-        return await _create(cluster, place, config, ask), True
+        return await _create(cluster, place, config, ask, twice), True
 
     def build(old: Document) -> Document:
         check_revision(place, config, old)
         merged = applied(place, config, old, ask, cluster.world.now())
+        _said_twice(twice, ask)
         return old if merged is old else accept(place.rules, merged, ask, applied=True)
 
     item = await change(cluster, place, build, ask)
@@ -156,12 +196,32 @@ async def apply(cluster: Cluster, place: Place, config: Document, ask: Ask) -> t
     return item, False
 
 
-async def _create(cluster: Cluster, place: Place, config: Document, ask: Ask) -> Item:
+async def begin_apply(cluster: Cluster, place: Place, config: Document, ask: Ask) -> Happening:
+    """The change that an apply is whose object does not exist yet; the caller commits it at once."""
+    document = _first_state(cluster, place, stated(place, config), ask, ())
+    return await put_admitted(cluster, _unnamed(place), document, ask)
+
+
+async def _create(cluster: Cluster, place: Place, config: Document, ask: Ask, twice: Sequence[str]) -> Item:
+    return await born(cluster, _unnamed(place), _first_state(cluster, place, config, ask, twice), ask)
+
+
+def _unnamed(place: Place) -> Place:
+    """The collection an object is created in."""
+    return place._replace(key=Key(place.key.namespace, ""))
+
+
+def _first_state(cluster: Cluster, place: Place, config: Document, ask: Ask, twice: Sequence[str]) -> Document:
     metadata = {name: value for name, value in config["metadata"].items() if name != "resourceVersion"}
     merged = applied(place, {**config, "metadata": metadata}, None, ask, cluster.world.now())
-    merged = {**merged, "metadata": {"name": place.key.name, **merged["metadata"]}}
-    document = accept(place.rules, placed(place, merged), ask, applied=True)
-    return await born(cluster, place._replace(key=Key(place.key.namespace, "")), document, ask)
+    _said_twice(twice, ask)
+    if not merged["metadata"].get("name"):
+        raise refusals.nameless(place.key.name)
+    return accept(place.rules, placed(place, merged), ask, applied=True)
+
+
+def _group_of(version: str) -> str:
+    return version if "/" in version else f"/{version}"
 
 
 def stated(place: Place, config: Document) -> Document:
@@ -169,11 +229,21 @@ def stated(place: Place, config: Document) -> Document:
     kind = place.rules.kind
     version, name = str(config.get("apiVersion") or ""), str(config.get("kind") or "")
     if (version, name) != (kind.api_version, kind.kind):
-        group = version if "/" in version else f"/{version}"
-        raise BadRequest(f"invalid object type: {group}, Kind={name}")
-    metadata = config.get("metadata")
-    metadata = dict(metadata) if isinstance(metadata, dict) else {}
+        raise BadRequest(f"invalid object type: {_group_of(version)}, Kind={name}")
+    metadata = {} if config.get("metadata") is None else config["metadata"]
+    if not isinstance(metadata, dict):
+        what = f"failed to create typed patch object (/; {_group_of(version)}, Kind={name})"
+        raise refusals.bare(500, f"{what}: .metadata: expected map, got &{{{go_text(metadata)}}}")
+    if "name" in metadata and metadata["name"] is None:
+        raise refusals.nameless(place.key.name)
+    metadata = dict(metadata)
+    if metadata.get("namespace", "") is None:
+        del metadata["namespace"]
+    if not (isinstance(metadata.get("name", ""), str) and isinstance(metadata.get("namespace", ""), str)):
+        return {**config, "metadata": metadata}  # who merges it will complain
     named = metadata.get("name") or place.key.name
+    if metadata.get("generateName") and not metadata.get("name"):
+        check_names(place, {"metadata": metadata})
     if named != place.key.name:
         raise BadRequest(f"the name of the object ({named}) does not match the name on the URL ({place.key.name})")
     if (metadata.get("namespace") or place.key.namespace) != place.key.namespace:

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
-from allaboard.api.documents import Document
+from allaboard.api.documents import Document, Documents
 from allaboard.api.errors import BadRequest, Cause, Conflict
 from allaboard.api.kinds import Kind
-from allaboard.api.meta import is_leaving
+from allaboard.api.meta import is_leaving, stamp
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
-from allaboard.cluster.delete import Outcome, Wish, delete
+from allaboard.cluster.delete import Outcome, Wish, check, delete
 from allaboard.cluster.kinds.pod import bound
+from allaboard.cluster.options import delete_causes
 from allaboard.cluster.plane import Cluster
-from allaboard.cluster.update import check_uid, rewrite
+from allaboard.cluster.store import Happening
+from allaboard.cluster.update import Build, begin_rewrite, check_uid, rewrite
 
 LOG_OPTIONS = Kind("", "v1", "PodLogOptions", "")
 
 
 async def bind(cluster: Cluster, place: Place, binding: Document, ask: Ask) -> None:
     """Give a pod its node, once. Upstream: a binding is nobody's field and passes no validation of pods."""
+    await rewrite(cluster, place, _with_node(cluster, place, binding), ask)
+
+
+def begin_bind(cluster: Cluster, place: Place, binding: Document) -> Happening:
+    """The change that gives a pod its node; it is not committed yet, which the caller does at once."""
+    return begin_rewrite(cluster, place, _with_node(cluster, place, binding))
+
+
+def _with_node(cluster: Cluster, place: Place, binding: Document) -> Build:
     target, metadata = binding.get("target") or {}, binding.get("metadata") or {}
     check_binding(target)
 
@@ -28,7 +41,7 @@ async def bind(cluster: Cluster, place: Place, binding: Document, ask: Ask) -> N
         check_bindable(place, pod)
         return bound(pod, {"metadata": metadata, "target": target}, cluster.world.now())
 
-    await rewrite(cluster, place, build, ask)
+    return build
 
 
 def check_binding(target: Document) -> None:
@@ -59,8 +72,37 @@ async def evict(cluster: Cluster, place: Place, eviction: Document, ask: Ask) ->
     """Delete a pod because it must make room; there are no disruption budgets that could speak against it."""
     if (eviction.get("metadata") or {}).get("name", "") != place.key.name:
         raise BadRequest("name in URL does not match name in Eviction object")
-    wish = wish_of(eviction.get("deleteOptions") or {})
+    options = eviction.get("deleteOptions") or {}
+    if causes := delete_causes(options):
+        raise refusals.options_invalid("DeleteOptions", causes)
+    ask = replace(ask, dry_run=ask.dry_run or bool(options.get("dryRun")))
+    wish = wish_of(options)
+    if not ask.dry_run:
+        moved = await rewrite(cluster, place, _evicted(place, wish, cluster.world.now()), ask)
+        wish = replace(wish, revision=str(moved.revision) if wish.revision else "")
     return await delete(cluster, place._replace(subresource=""), wish, ask)
+
+
+def _evicted(place: Place, wish: Wish, now: datetime) -> Build:
+    """The pod with a condition that says why it goes: a Job tells a disruption from a failure by it."""
+    disrupted = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+
+    def build(pod: Document) -> Document:
+        check(place, wish, pod)
+        status = pod.get("status") or {}
+        known: Documents = status.get("conditions") or []
+        if any(condition.items() >= disrupted.items() for condition in known):
+            return pod
+        said = {**disrupted, "lastProbeTime": None, "lastTransitionTime": stamp(now)}
+        others = [condition for condition in known if condition["type"] != disrupted["type"]]
+        return {**pod, "status": {**status, "conditions": [*others, said]}}
+
+    return build
 
 
 def wish_of(options: Document) -> Wish:

@@ -19,7 +19,7 @@ from allaboard.cluster.plane import Cluster
 from allaboard.cluster.registry import table_of
 from allaboard.cluster.rules import Rules
 from allaboard.cluster.store import Item, encode
-from allaboard.cluster.versions import served, shown
+from allaboard.cluster.versions import ready, served, shown
 
 ANY_FIELD = FieldSelector()
 Accept = Callable[[Item], bool]
@@ -47,8 +47,16 @@ class Page:
     remaining: int | None = None
 
 
+async def found(cluster: Cluster, place: Place) -> Item:
+    """One object, as committed, in the version that is asked for."""
+    item = cluster.store.table(table_of(place.rules)).get(place.key)
+    if item is not None:
+        await ready(place.rules, (item,), cluster.store)
+    return get(cluster, place)
+
+
 def get(cluster: Cluster, place: Place) -> Item:
-    """One object, as committed."""
+    """One object, as committed; of a kind that others translate, `found` asks them first."""
     item = cluster.store.table(table_of(place.rules)).get(place.key)
     if item is None:
         raise refusals.not_found(place.rules.kind, place.key.name)
@@ -66,7 +74,7 @@ def listed(cluster: Cluster, place: Place, query: Query) -> Page:
         items = [item for item in items if _path(item.key, place) >= token.start]
     chosen = [item for item in items if accept(item)] if accept else items
     # Upstream: a list that may be served from the cache ignores the limit.
-    limit = 0 if query.revision == "0" and not token else max(query.limit, 0)
+    limit = 0 if query.revision == "0" else max(query.limit, 0)
     return _page(cluster, place, chosen, revision or cluster.store.committed, limit, bool(accept))
 
 
@@ -101,6 +109,7 @@ def acceptor(rules: Rules, query: Query, store: Store) -> Accept | None:
     tests = [(_value(rules, path, store), equal, value) for path, equal, value in fields.terms]
     # A text that is nowhere in the bytes is in no field: most items are passed over without being decoded.
     needles = [encode(value) for path, equal, value in fields.terms if equal and _is_quoted(value)]
+    needles = needles if rules.converter is None else []  # what is shown need not stand in what is stored
 
     def accept(item: Item) -> bool:
         if labels.requirements and not labels.matches(item.labels):
@@ -129,9 +138,9 @@ def _value(rules: Rules, path: str, store: Store) -> Callable[[Item], str]:
 
 
 class _Token(msgspec.Struct):
-    v: str
-    revision: int = msgspec.field(name="rv")
-    start: str
+    v: str = ""
+    revision: int = msgspec.field(name="rv", default=0)
+    start: str = ""
 
 
 def _path(key: Key, place: Place) -> str:
@@ -143,11 +152,19 @@ def _read_token(text: str) -> _Token:
     try:
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Token)
     except (binascii.Error, UnicodeDecodeError, msgspec.DecodeError, ValueError) as fault:
-        words = _complaint(text) or str(fault)
-        raise BadRequest(f"invalid continue token: continue key is not valid: {words}") from fault
+        raise BadRequest(f"{_INVALID}: {_complaint(text) or str(fault)}") from fault
     if token.v != "meta.k8s.io/v1":
-        raise BadRequest(f'invalid continue token: server does not recognize this encoded version "{token.v}"')
+        raise BadRequest(f"{_INVALID}: server does not recognize this encoded version {token.v}")
+    if not token.revision:
+        raise BadRequest(f"{_INVALID}: incorrect encoded start resourceVersion (version meta.k8s.io/v1)")
+    if not token.start:
+        raise BadRequest(f"{_INVALID}: encoded start key empty (version meta.k8s.io/v1)")
+    if ".." in token.start.split("/"):
+        raise BadRequest(f"{_INVALID}: {token.start}")
     return token
+
+
+_INVALID = "invalid continue token: continue key is not valid"
 
 
 def _complaint(text: str) -> str:

@@ -8,8 +8,10 @@ from allaboard.api.documents import Document
 from allaboard.api.errors import (
     AlreadyExists,
     ApiError,
+    BadRequest,
     Cause,
     Conflict,
+    Forbidden,
     Gone,
     Invalid,
     MethodNotAllowed,
@@ -47,6 +49,15 @@ def uid_differs(kind: Kind, place: str, wanted: str, found: str) -> Conflict:
     return conflict(kind, place.rpartition("/")[2], store)
 
 
+def forbidden(kind: Kind, name: str, why: str) -> Forbidden:
+    return Forbidden(f'{kind.resource} "{name}" is forbidden: {why}', details=details(kind, name))
+
+
+def nameless(name: str) -> BadRequest:
+    """A body without a name, sent to a place that has one."""
+    return BadRequest(f"the name of the object ({name} based on URL) was undeterminable: name must be provided")
+
+
 def title(kind: Kind) -> str:
     """A kind as a refusal names it: `Job.batch`."""
     return f"{kind.kind}.{kind.group}" if kind.group else kind.kind
@@ -78,6 +89,12 @@ def no_resource() -> NotFound:
 
 def no_method() -> MethodNotAllowed:
     return MethodNotAllowed("the server does not allow this method on the requested resource", details={})
+
+
+def not_supported(kind: Kind, verb: str) -> MethodNotAllowed:
+    """A verb that custom resources do not have here, as their own handler says it."""
+    words = f'{verb} is not supported on resources of kind "{kind.resource}"'
+    return MethodNotAllowed(words, details={"group": kind.group, "kind": kind.plural})
 
 
 def too_old(revision: int, floor: int) -> Gone:

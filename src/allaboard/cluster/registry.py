@@ -8,14 +8,16 @@ from allaboard.api.documents import Document
 from allaboard.api.errors import ApiError
 from allaboard.api.kinds import Kind
 from allaboard.api.meta import is_true, name_of
+from allaboard.cluster.converting import Reach
 from allaboard.cluster.rules import Rules, from_crd
 
 
 class Registry:
     """Rules by where they are served; changes when a CustomResourceDefinition does."""
 
-    def __init__(self, builtin: Iterable[Rules]) -> None:
+    def __init__(self, builtin: Iterable[Rules], reach: Reach = lambda: None) -> None:
         self.builtin = tuple(builtin)
+        self.reach = reach  # how conversion webhooks are called
         self.custom: dict[str, tuple[Rules, ...]] = {}  # by the name of their definition
         self.builtin_groups = frozenset(rules.kind.group for rules in self.builtin)
         self.generation = 0  # raised with every change; discovery and OpenAPI documents are kept per generation
@@ -24,7 +26,7 @@ class Registry:
     def learn(self, definition: Document) -> None:
         """Serve what an established definition says; a definition that is not established is not served."""
         try:
-            served = tuple(from_crd(definition)) if is_true(definition, "Established") else ()
+            served = tuple(from_crd(definition, self.reach)) if is_true(definition, "Established") else ()
         except ApiError:  # a stored definition that newer rules refuse is not served; its objects stay
             served = ()
         self.custom[name_of(definition)] = served
@@ -55,6 +57,11 @@ class Registry:
     def at_table(self, table: str) -> Rules | None:
         """The rules of what is stored in a table, in its first version."""
         return self._tables.get(table)
+
+    def versions(self, rules: Rules) -> list[Rules]:
+        """The rules of a kind in every version and group it is served in."""
+        table = table_of(rules)
+        return [each for each in self.rules() if table_of(each) == table]
 
     def has_group(self, group: str) -> bool:
         return any(rules.kind.group == group for rules in self.rules())

@@ -58,7 +58,7 @@ def place(registry: Registry, path: Path, method: str) -> Place:
         raise NoSuchPath("404 page not found")
     if path.namespace and not rules.kind.namespaced:
         raise _missing(rules.custom)
-    if path.name and rules.kind.namespaced and not path.namespace:
+    if path.name and ("get" not in rules.verbs or (rules.kind.namespaced and not path.namespace)):
         raise _missing(rules.custom)
     if not path.name and rules.kind.namespaced and not path.namespace and "list" in rules.verbs and method != "GET":
         raise NoSuchPath("404 page not found") if rules.custom else refusals.no_method()

@@ -16,6 +16,8 @@ from allaboard.api.documents import Document, without
 from allaboard.api.errors import Cause
 from allaboard.api.kinds import Kind
 from allaboard.cluster import metadata
+from allaboard.cluster.converting import Converter, Reach
+from allaboard.cluster.molds import Molds
 from allaboard.schema import builtin
 from allaboard.schema.openapi import Entry
 from allaboard.schema.structure import Structure
@@ -112,12 +114,19 @@ class Rules:
     columns: tuple[Column, ...] = ()
     row: Row | None = None
     scale: Scale | None = None
+    deprecation: str = ""  # what everybody is told who uses it
     judged_as: Kind | None = None  # the kind that refusals name, where it is another
+    incomplete: Callable[[Document], bool] | None = None  # what creation leaves for the next write to store
+    molds: Molds | None = None  # where many objects of the kind are made from one template
+    refusal: str = ""  # why nobody may write one
+    since: int = 0  # the revision of this schema; what was stored before is read through it
+    lasting: bool = False  # the kind of a definition that never changed, in its only version
+    converter: Converter | None = None  # who translates between versions, where somebody else does
 
     @cached_property
     def structure(self) -> Structure:
         """The schema, compiled when first needed."""
-        return Structure(self.schema)
+        return Structure(self.schema, self.lasting)
 
     @cached_property
     def subresources(self) -> frozenset[str]:
@@ -162,8 +171,8 @@ def built_in(kind: Kind) -> Rules:
 
 
 def entries(served: Iterable[Rules]) -> list[Entry]:
-    """The rules as OpenAPI documents describe them."""
-    return [Entry(r.kind, r.schema, r.subresources, r.verbs, custom=r.custom) for r in served]
+    """The rules as OpenAPI documents describe them: every kind that somebody may write."""
+    return [Entry(r.kind, r.schema, r.subresources, r.verbs, custom=r.custom) for r in served if not r.refusal]
 
 
 # Custom resources
@@ -172,12 +181,15 @@ def entries(served: Iterable[Rules]) -> list[Entry]:
 CUSTOM_VERBS = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"]
 
 
-def from_crd(definition: Document) -> list[Rules]:
-    """The rules of every version a CRD serves."""
-    return [_version(definition, version) for version in definition["spec"]["versions"] if version.get("served")]
+def from_crd(definition: Document, reach: Reach = lambda: None) -> list[Rules]:
+    """The rules of every version a CRD serves; `reach` leads to its conversion webhook."""
+    spec, converter = definition["spec"], None
+    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
+        converter = Converter(definition, reach)
+    return [_version(definition, version, converter) for version in spec["versions"] if version.get("served")]
 
 
-def _version(definition: Document, version: Document) -> Rules:
+def _version(definition: Document, version: Document, converter: Converter | None) -> Rules:
     spec = definition["spec"]
     kind = _kind(spec, version["name"])
     subresources = version.get("subresources") or {}
@@ -191,10 +203,37 @@ def _version(definition: Document, version: Document) -> Rules:
         prepare=_split_custom if "status" in subresources else whole,
         spec_changed=_beyond_status if "status" in subresources else _beyond_metadata,
         unconditional_update=False,
+        warnings=_unqualified,
         fields=_selectable(version),
+        deprecation=_deprecation(kind, version),
         columns=tuple(_column(column) for column in columns),
         scale=_scale(scale) if scale else None,
+        converter=converter,
+        since=_since(definition["metadata"]),
+        lasting=len(spec["versions"]) == 1 and not _since(definition["metadata"]),
     )
+
+
+def _since(metadata: Document) -> int:
+    """When a definition last changed; one that never did holds for whatever is stored."""
+    return int(metadata.get("resourceVersion") or 0) if metadata.get("generation", 1) > 1 else 0
+
+
+def _unqualified(new: Document, old: Document | None) -> list[str]:
+    """Finalizers of custom objects may have any name; those of a domain get into nobody's way."""
+    before = (old or {"metadata": {}})["metadata"].get("finalizers") or ()
+    why = "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+    return [
+        f'metadata.finalizers: "{name}": {why}'
+        for name in new["metadata"].get("finalizers") or ()
+        if "/" not in name and name not in metadata.STANDARD_FINALIZERS and name not in before
+    ]
+
+
+def _deprecation(kind: Kind, version: Document) -> str:
+    if not version.get("deprecated"):
+        return ""
+    return str(version.get("deprecationWarning") or f"{kind.api_version} {kind.kind} is deprecated")
 
 
 AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
 
 from allaboard.api.documents import Document, dig
 from allaboard.api.documents import replace as replaced
-from allaboard.api.errors import BadRequest, Cause, Conflict, NotFound
+from allaboard.api.errors import BadRequest, Cause, Conflict, Internal
+from allaboard.api.meta import name_of
 from allaboard.cluster import refusals
+from allaboard.cluster.answers import Form
 from allaboard.cluster.ask import Ask, Place
+from allaboard.cluster.kinds.shown import AGE, NAME, age_of, column
 from allaboard.cluster.ownership import track_as
-from allaboard.cluster.patch import Patch, patched_document
+from allaboard.cluster.patch import Patch, check_names, patched_document
 from allaboard.cluster.plane import Cluster
-from allaboard.cluster.read import get
+from allaboard.cluster.read import found, metadata_only
 from allaboard.cluster.rules import Scale
-from allaboard.cluster.update import change, check_revision
+from allaboard.cluster.table import definition
+from allaboard.cluster.update import change, check_revision, check_uid
 
 VERSION = "autoscaling/v1"
+COLUMNS = (
+    NAME,
+    column("Desired", "How many replicas are wanted.", type="integer"),
+    column("Available", "How many replicas there are.", type="integer"),
+    column("Age", AGE.description, type="date"),
+)
 KEPT = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def read_scale(cluster: Cluster, place: Place) -> Document:
+async def read_scale(cluster: Cluster, place: Place) -> Document:
     """The Scale of an object."""
-    return shown(place, cluster.store.document(get(cluster, place)))
+    return shown(place, cluster.store.document(await found(cluster, place)))
 
 
 def shown(place: Place, document: Document) -> Document:
@@ -33,19 +44,35 @@ def shown(place: Place, document: Document) -> Document:
         status["selector"] = selector
     replicas = dig(document, *split(scale.spec_path))
     if replicas is None:
-        raise NotFound(f"the spec replicas field {scale.spec_path!r} does not exist")
+        why = f'the spec replicas field "{scale.spec_path}" does not exist'
+        raise Internal(f"Internal error occurred: {why}", causes=[Cause("", "", why)])
     return {
         "kind": "Scale",
         "apiVersion": VERSION,
         "metadata": metadata,
-        "spec": {"replicas": replicas},
+        "spec": {"replicas": replicas} if replicas else {},
         "status": status,
+    }
+
+
+def shaped(form: Form, scale: Document, now: datetime) -> Document:
+    """A Scale in the form a client asked for."""
+    short = {**metadata_only(scale), "apiVersion": f"meta.k8s.io/{form.version}"}
+    if form.shape != "Table":
+        return short if form.shape else scale
+    cells = [name_of(scale), scale["spec"].get("replicas", 0), scale["status"]["replicas"], age_of(scale, now)]
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{form.version}",
+        "metadata": {"resourceVersion": scale["metadata"]["resourceVersion"]},
+        "columnDefinitions": [definition(column) for column in COLUMNS],
+        "rows": [{"cells": cells, "object": short}],
     }
 
 
 async def apply_scale(cluster: Cluster, place: Place, ask: Ask) -> None:
     """Upstream: an apply of a Scale ends in a conflict with who owns the replicas, or in a failed conversion."""
-    document = cluster.store.document(get(cluster, place))
+    document = cluster.store.document(await found(cluster, place))
     where = split(paths(place).spec_path)
     owners = [
         entry
@@ -85,7 +112,10 @@ async def write_scale(cluster: Cluster, place: Place, wanted: Document | Patch, 
 
     def build(old: Document) -> Document:
         scale = patched_document(place, wanted, shown(place, old)) if isinstance(wanted, Patch) else wanted
-        check_revision(place, {"metadata": scale.get("metadata") or {}}, old)
+        stated = {"metadata": scale.get("metadata") or {}}
+        check_names(place, stated)
+        check_uid(place, stated, old)
+        check_revision(place, stated, old)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int):
             raise BadRequest("spec.replicas must be a number")

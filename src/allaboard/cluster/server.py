@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import logging
+import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,10 @@ from urllib.parse import parse_qs
 import uvicorn
 
 from allaboard.api.documents import Key
-from allaboard.api.errors import ApiError, Internal, Unauthorized, Unavailable
-from allaboard.cluster import options, refusals, routes
+from allaboard.api.errors import ApiError, Internal, NotAcceptable, Unauthorized, Unavailable
+from allaboard.cluster import options, refusals, routes, wires
 from allaboard.cluster.access import Allow, Attributes, Rbac, User, forbidden
-from allaboard.cluster.answers import TEXT, Answer, refused
+from allaboard.cluster.answers import JSON, PROTOBUF, TEXT, YAML, Answer, refused
 from allaboard.cluster.asgi import (
     ClientGone,
     Receive,
@@ -35,13 +36,13 @@ from allaboard.cluster.call import APPLY, Call, warning_headers
 from allaboard.cluster.dispatch import Dispatcher
 from allaboard.cluster.impersonation import acting
 from allaboard.cluster.nodes import Nodes, Socket, Way, way_to_process
-from allaboard.cluster.pages import Pages
+from allaboard.cluster.pages import Pages, unless_known
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.reviews import Reviews
 from allaboard.cluster.routes import NoSuchPath
 from allaboard.cluster.streams import Stream
 from allaboard.cluster.subresources import Flow, Subresources
-from allaboard.cluster.tokens import Signer, Tokens
+from allaboard.cluster.tokens import Signer, Tokens, user_of_certificate
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class App:
     def __init__(self, cluster: Cluster, doors: Doors) -> None:
         self.cluster, self.doors = cluster, doors
         self.tokens = Tokens(doors.tokens, doors.signer, cluster.head)
-        self.access: Allow | Rbac = Rbac(cluster.head) if doors.mode == "rbac" else Allow()
+        self.access: Allow | Rbac = Rbac(cluster.head) if doors.mode == "rbac" else Allow(cluster.head)
         reviews = Reviews(cluster, self.tokens, self.access)
         self.dispatcher = Dispatcher(cluster, Subresources(cluster, reviews, doors.nodes))
         self.pages = Pages(cluster, doors.signer, doors.metrics)
@@ -99,7 +100,7 @@ class App:
             headers["authorization"] = f"Bearer {_decoded(token)}"
         query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         parts = routes.parse(scope["path"])
-        user = acting(self._user(headers), scope["headers"], self._authorize)
+        user = acting(self._user(scope, headers), scope["headers"], self._authorize)
         if parts is None or parts.subresource not in ("exec", "attach", "portforward"):
             raise refusals.no_resource()
         self._authorize(user, Attributes("get", "", parts.plural, parts.subresource, parts.namespace, parts.name))
@@ -132,15 +133,17 @@ class App:
     ) -> Answer | Stream | Flow:
         method, path, text = scope["method"], scope["path"], scope["query_string"]
         query = parse_qs(text.decode("latin-1"), keep_blank_values=True) if text else {}
-        user = acting(self._user(headers), scope["headers"], self._authorize)
+        user = acting(self._user(scope, headers), scope["headers"], self._authorize)
         parts = routes.parse(path)
         if parts is None:
-            return self._page(method, path, headers, user)
+            return self._page(method, path, headers, query, user)
         self._authorize(user, attributes_of(method, parts, query))
         if method not in VERBS or method == "HEAD":
             raise refusals.no_method()
         place = routes.place(self.cluster.registry, parts, method)
         self._authorize_creation(method, headers, place, user)
+        if place.rules.deprecation:
+            warnings.append(place.rules.deprecation)
         call = Call(method, path, query, headers, await read_body(receive, headers), user, warnings)
         if parts.watch and place.key.name:
             query["fieldSelector"] = [f"metadata.name={place.key.name}"]
@@ -150,7 +153,10 @@ class App:
             return self._watch(call, place)
         return await self.dispatcher.answer(call, place)
 
-    def _user(self, headers: Mapping[str, str]) -> User:
+    def _user(self, scope: Scope, headers: Mapping[str, str]) -> User:
+        """Who asks: by certificate, by token, or (on a unix socket) by being there."""
+        if peer := scope.get(wires.PEER):
+            return user_of_certificate(peer)
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer" and token:
             return self.tokens.user(token.strip(), self.cluster.world.now())[0]
@@ -172,15 +178,22 @@ class App:
             kind = place.rules.kind
             self._authorize(user, Attributes("create", kind.group, kind.plural, "", *place.key))
 
-    def _page(self, method: str, path: str, headers: Mapping[str, str], user: User) -> Answer:
-        self._authorize(user, Attributes(VERBS.get(method, method.lower()), path=path))
+    def _page(
+        self, method: str, path: str, headers: Mapping[str, str], query: Mapping[str, list[str]], user: User
+    ) -> Answer:
+        self._authorize(user, Attributes(method.lower(), path=path))
         if method not in ("GET", "HEAD"):
             raise refusals.no_method()
-        return self.pages.answer(path, headers.get("accept", ""))
+        answer = self.pages.answer(path, headers.get("accept", ""), query)
+        return unless_known(answer, headers.get("if-none-match", ""))
 
     def _watch(self, call: Call, place: Place) -> Stream:
         wanted = options.read_list(place.rules, call.query)
-        return Stream(self.cluster.store, place, wanted, self.dispatcher.shaper(call, place))
+        shaper = self.dispatcher.shaper(call, place)
+        if shaper.form.media == YAML:
+            accepted = f"{JSON};stream=watch, {PROTOBUF};stream=watch"
+            raise NotAcceptable(f"only the following media types are accepted: {accepted}")
+        return Stream(self.cluster.store, place, wanted, shaper)
 
 
 def attributes_of(method: str, path: routes.Path, query: Mapping[str, list[str]]) -> Attributes:
@@ -190,7 +203,9 @@ def attributes_of(method: str, path: routes.Path, query: Mapping[str, list[str]]
         verb = "watch" if options.truth(query, "watch") else "list"
     elif verb == "delete" and not path.name:
         verb = "deletecollection"
-    return Attributes(verb, path.group, path.plural, path.subresource, path.namespace, path.name)
+    # A namespace lies in itself: a role inside of it may speak of it.
+    namespace = path.name if (path.group, path.plural) == ("", "namespaces") else path.namespace
+    return Attributes(verb, path.group, path.plural, path.subresource, namespace, path.name)
 
 
 # Browsers cannot send headers with a WebSocket: the token comes as a protocol.
@@ -213,6 +228,10 @@ class Address:
     socket: str = ""
     certificate: str = ""
     key: str = ""
+    tls_version: int = 0  # the least that is spoken; 0 leaves it to the library, and no ciphers likewise
+    ciphers: str = ""
+
+    authority: str = ""  # whose client certificates are believed; "" asks for none
 
 
 class Serving:
@@ -224,6 +243,11 @@ class Serving:
     @property
     def port(self) -> int:
         return int(self._server.servers[0].sockets[0].getsockname()[1])
+
+    def renew(self, address: Address) -> None:
+        """Show another certificate to whoever connects from now on."""
+        if (context := self._server.config.ssl) is not None:
+            context.load_cert_chain(address.certificate, address.key)
 
     async def stop(self) -> None:
         self._server.should_exit = True
@@ -244,8 +268,11 @@ async def serve(app: Any, address: Address) -> AsyncIterator[Serving]:
         uds=address.socket or None,
         ssl_certfile=address.certificate or None,
         ssl_keyfile=address.key or None,
-        http="httptools",
-        ws="websockets-sansio",
+        ssl_ciphers=address.ciphers or "TLSv1",
+        ssl_ca_certs=address.authority or None,
+        ssl_cert_reqs=ssl.CERT_OPTIONAL if address.authority else ssl.CERT_NONE,
+        http=wires.Http,
+        ws=wires.WebSocket,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -254,6 +281,9 @@ async def serve(app: Any, address: Address) -> AsyncIterator[Serving]:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=1,
     )
+    config.load()
+    if config.ssl is not None and address.tls_version:
+        config.ssl.minimum_version = ssl.TLSVersion(address.tls_version)
     server = _Server(config)
     task = asyncio.ensure_future(server.serve())
     while not server.started and not task.done():

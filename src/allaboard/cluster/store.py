@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from allaboard.api.documents import Document, Key
+from allaboard.cluster.packing import Pieces, restamped
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
 
@@ -36,34 +37,58 @@ class _Envelope(msgspec.Struct, gc=False):
     metadata: _Meta
 
 
+_NONE: dict[str, str] = {}
 _peek = msgspec.json.Decoder(_Envelope).decode
 
 
 class Item:
-    """One object at one revision: its canonical bytes and the little that lookups need; never changed."""
+    """One object at one revision: its canonical bytes and the little that lookups need; never changed.
 
-    __slots__ = ("data", "document", "key", "labels", "owners", "revision", "uid")
+    The bytes may be held in pieces: the owners of fields are the same text in every pod of a template.
+    """
 
-    def __init__(self, key: Key, revision: int, data: bytes, document: Document | None = None) -> None:
+    __slots__ = ("_held", "document", "key", "labels", "owners", "revision", "uid")
+
+    def __init__(self, key: Key, revision: int, data: bytes | Pieces, document: Document | None = None) -> None:
         self.key = key
         self.revision = revision
-        self.data = data
+        self._held = data
         self.document = document  # decoded form, kept while it is recent; `Store.document` brings it back
         if document is None:
-            self._from_bytes(data)
+            self._from_bytes(self.data)
         else:
             self._from_document(document)
+
+    @property
+    def data(self) -> bytes:
+        held = self._held
+        return held if isinstance(held, bytes) else b"".join(held)
+
+    @property
+    def size(self) -> int:
+        """How many bytes are held for this item alone."""
+        held = self._held
+        return len(held) if isinstance(held, bytes) else sum(map(len, held[::2]))
+
+    def moved_to(self, revision: int, document: Document) -> Item:
+        """The same object, as this document says it, at another revision."""
+        return Item(self.key, revision, restamped(self._held, self.revision, revision), document)
+
+    def starts_with(self, prefix: bytes) -> bool:
+        held = self._held
+        return (held if isinstance(held, bytes) else held[0]).startswith(prefix)
 
     def _from_document(self, document: Document) -> None:
         metadata = document["metadata"]
         self.uid: str = metadata.get("uid", "")
-        self.labels: dict[str, str] = metadata.get("labels") or {}
-        self.owners: tuple[str, ...] = tuple(owner.get("uid", "") for owner in metadata.get("ownerReferences") or ())
+        self.labels: dict[str, str] = metadata.get("labels") or _NONE
+        owners = metadata.get("ownerReferences")
+        self.owners: tuple[str, ...] = tuple([owner.get("uid", "") for owner in owners]) if owners else ()
 
     def _from_bytes(self, data: bytes) -> None:
         metadata = _peek(data).metadata
         self.uid = metadata.uid
-        self.labels = metadata.labels or {}
+        self.labels = metadata.labels or _NONE
         self.owners = tuple(owner.uid for owner in metadata.ownerReferences or ())
 
 
@@ -79,6 +104,12 @@ class Happening:
         self.item = item
         self.before = before
         self.revision = item.revision
+
+    @property
+    def weight(self) -> int:
+        """The bytes that nothing but the memory of this change keeps."""
+        past = self.before.size if self.before is not None else 0
+        return past + self.item.size if self.type == "DELETED" else past
 
 
 Transaction = Sequence[Happening]

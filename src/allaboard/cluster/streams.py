@@ -6,15 +6,16 @@ import asyncio
 from collections.abc import AsyncGenerator, Sequence
 
 from allaboard.api.documents import Document
-from allaboard.api.errors import Gone
+from allaboard.api.errors import Gone, TimedOut
 from allaboard.cluster import refusals
 from allaboard.cluster.answers import Shaper
 from allaboard.cluster.ask import Place
 from allaboard.cluster.memory import Store
-from allaboard.cluster.options import ListOptions
+from allaboard.cluster.options import ListOptions, no_revision
 from allaboard.cluster.read import acceptor
 from allaboard.cluster.registry import table_of
 from allaboard.cluster.store import Item, encode
+from allaboard.cluster.versions import ready
 from allaboard.cluster.watch import Seen, Watcher
 
 MINUTE = 60.0
@@ -30,11 +31,7 @@ class Stream:
         self.table = store.table(table_of(place.rules))
         self.accept = acceptor(place.rules, wanted.query, store)
         self.first = True  # a table's columns are sent once
-        revision = wanted.query.revision
-        if revision and not revision.isdecimal():
-            words = (
-                f'resourceVersion: Invalid value: "{revision}": strconv.ParseUint: parsing "{revision}": invalid syntax'
-            )
+        if words := no_revision(wanted.query.revision):
             raise refusals.bare(500, words)
 
     async def lines(self) -> AsyncGenerator[bytes, None]:
@@ -43,10 +40,12 @@ class Stream:
         ends = loop.time() + (self.wanted.timeout or LONGEST)
         try:
             position = self._position()
-        except Gone as gone:
-            yield framed("ERROR", encode(gone.status()))
+        except (Gone, TimedOut) as refusal:
+            yield framed("ERROR", encode(refusal.status()))
             return
-        opening = self._opening()
+        items = self._present()
+        await ready(self.place.rules, items, self.store)
+        opening = self._opening(items)
         if opening:
             yield b"".join(opening)
         watcher = Watcher(self.store, self.table, position, self.place.key.namespace, self.accept)
@@ -60,18 +59,25 @@ class Stream:
 
     def _position(self) -> int:
         revision = int(self.wanted.query.revision or 0)
+        if self.wanted.initial and revision > self.store.committed:
+            raise refusals.from_the_future(revision, self.store.committed)
         if self.wanted.initial or not revision:
             return self.table.ring.end
         return self.table.ring.position(revision)
 
-    def _opening(self) -> list[bytes]:
-        """What is there already, as ADDED; a WatchList ends it with a marked bookmark."""
-        query = self.wanted.query
-        if self.wanted.silent or (query.revision not in ("", "0") and not self.wanted.initial):
-            return []
-        items = self.table.items(self.place.key.namespace)
+    @property
+    def _begins(self) -> bool:
+        """Whether the watch begins with what is there already; one from no revision does, too."""
+        return self.wanted.initial or (self.wanted.query.revision in ("", "0") and not self.wanted.silent)
+
+    def _present(self) -> list[Item]:
+        """What is there already, where the watch asks for it."""
+        return list(self.table.items(self.place.key.namespace)) if self._begins else []
+
+    def _opening(self, items: Sequence[Item]) -> list[bytes]:
+        """What is there already, as ADDED; a marked bookmark ends it."""
         lines = [self._line("ADDED", item) for item in items if self.accept is None or self.accept(item)]
-        if self.wanted.initial and self.wanted.bookmarks:
+        if self._begins and self.wanted.bookmarks:
             lines.append(self._bookmark(INITIAL_END))
         return lines
 
@@ -82,6 +88,8 @@ class Stream:
         while loop.time() < ends:
             await watcher.ready(min(ends, due) if self.wanted.bookmarks else ends)
             since, seen = watcher.position, watcher.take()
+            if self.place.rules.converter is not None:
+                await ready(self.place.rules, (item for _, item in seen), self.store)
             if floor > self.store.committed:
                 continue
             if seen and watched_from > floor:

@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from allaboard.api.documents import Document
+from allaboard.api.kinds import CRD, POD
 from allaboard.cluster import ages
 from allaboard.cluster.jsonpath import find
 from allaboard.cluster.kinds import shown
@@ -17,22 +18,47 @@ NUMBERS = {"integer": int, "number": float}
 
 
 def table(
-    rules: Rules, documents: Sequence[Document], now: datetime, *, include: str = "Metadata", headers: bool = True
+    rules: Rules,
+    documents: Sequence[Document],
+    now: datetime,
+    *,
+    include: str = "Metadata",
+    headers: bool = True,
+    version: str = "v1",
 ) -> Document:
     """The body of a Table; in a watch only the first one carries its columns."""
-    columns = [_definition(column) for column in columns_of(rules)] if headers else None
-    rows = [{"cells": cells(rules, document, now), "object": _object(document, include)} for document in documents]
+    columns = [definition(column) for column in columns_of(rules)] if headers else None
+    rows = [
+        {"cells": cells(rules, document, now), **_end(rules, document), "object": _object(document, include, version)}
+        for document in documents
+    ]
     metadata: Document = {}
     if len(documents) == 1:
         metadata = {"resourceVersion": documents[0]["metadata"].get("resourceVersion", "")}
     return {
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": f"meta.k8s.io/{version}",
         "metadata": metadata,
         "columnDefinitions": columns,
-        # Upstream: a kind without a printer of its own says null where it has no rows.
-        "rows": rows or (None if rules.row in (None, shown.stamped_row) and not rules.custom else rows),
+        "rows": rows or (None if _says_null(rules) else rows),
     }
+
+
+_ENDS = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+
+
+def _end(rules: Rules, document: Document) -> Document:
+    """What a row says beside its cells: that a pod has ended."""
+    phase = (document.get("status") or {}).get("phase") if rules.kind == POD else None
+    if phase not in _ENDS:
+        return {}
+    ended = {"type": "Completed", "status": "True", "reason": phase, "message": _ENDS[phase]}
+    return {"conditions": [ended]}
+
+
+def _says_null(rules: Rules) -> bool:
+    """Upstream: a kind without a printer of its own, or with one from elsewhere, says null where it has no rows."""
+    return rules.kind == CRD or (rules.row in (None, shown.stamped_row) and not rules.custom)
 
 
 def columns_of(rules: Rules) -> tuple[Column, ...]:
@@ -48,7 +74,8 @@ def _described(column: Column) -> Column:
     return Column(column.name, column.type, words, column.format, column.priority, column.path)
 
 
-def _definition(column: Column) -> Document:
+def definition(column: Column) -> Document:
+    """A column as a Table declares it."""
     return {
         "name": column.name,
         "type": column.type,
@@ -58,12 +85,12 @@ def _definition(column: Column) -> Document:
     }
 
 
-def _object(document: Document, include: str) -> Document | None:
+def _object(document: Document, include: str, version: str) -> Document | None:
     if include == "None":
         return None
     if include == "Object":
         return document
-    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": document["metadata"]}
+    return {"kind": "PartialObjectMetadata", "apiVersion": f"meta.k8s.io/{version}", "metadata": document["metadata"]}
 
 
 def cells(rules: Rules, document: Document, now: datetime) -> list[object]:
@@ -85,7 +112,7 @@ def cell(column: Column, document: Document, now: datetime) -> object:
         return value if isinstance(value, bool) else None
     if column.type in NUMBERS:
         return NUMBERS[column.type](value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-    return " ".join(_text(value) for value in found)
+    return _text(value)
 
 
 def _text(value: object) -> str:

@@ -1,4 +1,4 @@
-"""Bearer tokens: a file of static ones, and service account tokens signed as RS256 JWTs."""
+"""Who somebody is: static tokens, service account tokens signed as RS256 JWTs, and client certificates."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from datetime import datetime
 
 import msgspec
+from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from cryptography.x509.oid import NameOID
 
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Key
@@ -37,6 +39,18 @@ def read_tokens(text: str) -> dict[str, User]:
         groups = tuple(filter(None, (group.strip() for group in (row[3] if len(row) > 3 else "").split(","))))
         users[row[0]] = User(row[1], (*groups, AUTHENTICATED), row[2])
     return users
+
+
+def user_of_certificate(data: bytes) -> User:
+    """Whom a verified client certificate (DER) names: its common name, and its organizations as groups."""
+    certificate = x509.load_der_x509_certificate(data)
+    names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    if not names:
+        raise Unauthorized("Unauthorized")
+    groups = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    credential = f"X509SHA256={hashlib.sha256(data).hexdigest()}"
+    extra = {"authentication.kubernetes.io/credential-id": (credential,)}
+    return User(str(names[0].value), (*groups, AUTHENTICATED), "", extra)
 
 
 def _encoded(data: bytes) -> str:
@@ -130,14 +144,24 @@ class Tokens:
 
     def user(self, token: str, now: datetime, audiences: Sequence[str] = ()) -> tuple[User, Sequence[str]]:
         """The user, and the audiences the token is good for; raises `Unauthorized`."""
+        ours = self.signer.issuer if self.signer else ISSUER
+        wanted = list(audiences) or [ours]
         if (user := self.static.get(token)) is not None:
+            if ours not in wanted:
+                raise Unauthorized("Unauthorized")
             return user, ()
         claims = self._claims(token)
-        wanted = list(audiences) or [self.signer.issuer if self.signer else ISSUER]
         good = [audience for audience in wanted if audience in (claims.get("aud") or ())]
         if not good or not claims["nbf"] <= now.timestamp() < claims["exp"]:
             raise Unauthorized("Unauthorized")
         return self._account(claims), good
+
+    def made_for(self, token: str) -> Sequence[str]:
+        """The audiences of a token we signed; none where we did not."""
+        try:
+            return self._claims(token).get("aud") or ()
+        except Unauthorized:
+            return ()
 
     def _claims(self, token: str) -> Document:
         claims = self._known.get(token)

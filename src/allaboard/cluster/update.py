@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import BadRequest, Cause, Invalid
@@ -16,8 +17,8 @@ from allaboard.cluster.intake import accept, check_kind
 from allaboard.cluster.ownership import track
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.registry import table_of
-from allaboard.cluster.store import Item, encode
-from allaboard.cluster.versions import served, stored
+from allaboard.cluster.store import Happening, Item, encode
+from allaboard.cluster.versions import kept, ready, served, stored
 
 TRIES = 8  # how often a write starts over because another came between
 
@@ -31,8 +32,8 @@ async def update(
     """Replace a document (PUT); the second value says whether it is new, which some kinds allow."""
     rules = place.rules
     document = _accepted(cluster, place, placed(place, check_kind(rules, document, ask)), ask, duplicates)
-    if not name_of(document) and not rules.custom:
-        document = {**document, "metadata": {**document["metadata"], "name": place.key.name}}
+    if not name_of(document):
+        raise refusals.nameless(place.key.name)
     if name_of(document) != place.key.name:
         raise BadRequest(
             f"the name of the object ({name_of(document)}) does not match the name on the URL ({place.key.name})"
@@ -64,10 +65,12 @@ async def change(cluster: Cluster, place: Place, build: Build, ask: Ask) -> Item
         before = cluster.latest(place)
         if before is None:
             raise refusals.not_found(place.rules.kind, place.key.name)
+        await ready(place.rules, (before,), cluster.store)
         old = served(place.rules, before, cluster.store)
         draft = await drafted(cluster, place, build(cluster.store.document(old)), cluster.store.document(old), ask)
+        written = Written(draft, await kept(place.rules, draft))
         if cluster.latest(place) is before:
-            return await _stored(cluster, place, draft, before, ask)
+            return await _stored(cluster, place, written, before, ask)
     raise refusals.conflict(place.rules.kind, place.key.name)
 
 
@@ -76,24 +79,41 @@ async def rewrite(cluster: Cluster, place: Place, build: Build, ask: Ask) -> Ite
     before = cluster.latest(place)
     if before is None:
         raise refusals.not_found(place.rules.kind, place.key.name)
-    return await _stored(cluster, place, build(cluster.store.document(before)), before, ask)
+    built = build(cluster.store.document(before))
+    return await _stored(cluster, place, Written(built, built), before, ask)
+
+
+def begin_rewrite(cluster: Cluster, place: Place, build: Build) -> Happening:
+    """The change that such a write is, for one that does change something; the caller commits it at once."""
+    before = cluster.latest(place)
+    if before is None:
+        raise refusals.not_found(place.rules.kind, place.key.name)
+    return cluster.store.put(table_of(place.rules), stored(place.rules, build(cluster.store.document(before))), before)
 
 
 async def drafted(cluster: Cluster, place: Place, new: Document, old: Document, ask: Ask) -> Document:
     """The document as it would be stored, admitted and valid."""
     rules = place.rules
-    draft = await mutated(cluster.chain, request_for(place, ask, renewed(new, old), old))
+    request = request_for(place, ask, renewed(new, old), old)
+    draft = await mutated(cluster.chain, request)
     draft = advanced(rules, rules.prepare(draft, old, place.subresource), old)
-    await permitted(cluster.chain, request_for(place, ask, draft, old), draft)
+    await permitted(cluster.chain, request, draft)
     return draft
 
 
-async def _stored(cluster: Cluster, place: Place, draft: Document, before: Item, ask: Ask) -> Item:
-    store, table = cluster.store, table_of(place.rules)
+class Written(NamedTuple):
+    """A document about to be stored: as its writer sees it, and in the version that is kept."""
+
+    shown: Document
+    kept: Document
+
+
+async def _stored(cluster: Cluster, place: Place, written: Written, before: Item, ask: Ask) -> Item:
+    store, table, draft = cluster.store, table_of(place.rules), written.shown
     old = cluster.store.document(served(place.rules, before, store))
     if ask.dry_run:
         return Item(before.key, before.revision, encode(draft), draft)
-    if same(draft, old):
+    if same(draft, old) and before.uid not in cluster.incomplete:
         if store.table(table).head.get(before.key) is not None:
             await store.commit()  # what we answer with must be durable first
         return served(place.rules, before, store)
@@ -101,8 +121,10 @@ async def _stored(cluster: Cluster, place: Place, draft: Document, before: Item,
         # Upstream: watchers see the object as it last was, the writer what it wrote.
         await store.commit(store.remove(table, before))
         return Item(before.key, before.revision, encode(draft), draft)
-    change = store.put(table, stored(place.rules, draft), before)
+    cluster.incomplete.discard(before.uid)
+    change = store.put(table, stored(place.rules, written.kept), before)
     await store.commit(change)
+    await ready(place.rules, (change.item,), store)
     return served(place.rules, change.item, store)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from allaboard.api.documents import Document
@@ -40,16 +41,39 @@ _CORE_EVENT = Structure({"$ref": builtin.type_of("v1", "Event")})
 
 def served(rules: Rules, item: Item, store: Store) -> Item:
     """An item as this version of its kind shows it; the item itself where that is how it is stored."""
-    if item.data.startswith(prefix_of(rules)):
+    if item.revision >= rules.since and item.starts_with(prefix_of(rules)):
         return item
     document = shown(rules, store.document(item))
     return Item(item.key, item.revision, encode(document), document)
 
 
+async def ready(rules: Rules, items: Iterable[Item], store: Store) -> None:
+    """Before items are shown: what only a conversion webhook can tell is asked for."""
+    if rules.converter is not None:
+        await rules.converter.ready(rules.kind.api_version, map(store.document, items))
+
+
+async def translated(rules: Rules, document: Document) -> Document:
+    """A document in this version of its kind."""
+    if rules.converter is None:
+        return shown(rules, document)
+    return rules.structure.trimmed(await rules.converter.convert(rules.kind.api_version, document))
+
+
+async def kept(rules: Rules, document: Document) -> Document:
+    """A document in the version in which its kind is stored."""
+    return document if rules.converter is None else await rules.converter.stored(document)
+
+
 def shown(rules: Rules, document: Document) -> Document:
     """A stored document as this version of its kind shows it."""
     if document["apiVersion"] == rules.kind.api_version:
+        if rules.since and int(document["metadata"].get("resourceVersion") or rules.since) < rules.since:
+            return rules.structure.default(document)  # Upstream: what a schema no longer knows is not shown
         return document
+    if rules.converter is not None:
+        known = rules.converter.known(rules.kind.api_version, document)
+        return rules.structure.trimmed(known or {**document, "apiVersion": rules.kind.api_version})
     if rules.kind.group == _NEW_EVENTS:
         document = rules.structure.default({**_renamed(document, _CORE_FIELDS), "apiVersion": rules.kind.api_version})
     converted = {**document, "apiVersion": rules.kind.api_version}
@@ -70,8 +94,7 @@ def stored(rules: Rules, document: Document) -> Document:
         ordered = {"apiVersion": version, "kind": kind, "metadata": metadata}
     else:
         ordered = {"kind": kind, "apiVersion": version, "metadata": metadata}
-    ordered.update((name, value) for name, value in document.items() if name not in ordered)
-    return ordered
+    return {**ordered, **document, "metadata": metadata}
 
 
 def _renamed(document: Document, names: dict[str, str]) -> Document:

@@ -25,12 +25,12 @@ class Watcher:
         self.store, self.table, self.position = store, table, position
         self.namespace, self.accept = namespace, accept
         self._waiting: asyncio.Future[None] | None = None
-        table.wakers.add(self._wake)
+        table.watchers.add(self)
 
     def close(self) -> None:
-        self.table.wakers.discard(self._wake)
+        self.table.watchers.discard(self)
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
         if self._waiting is not None and not self._waiting.done():
             self._waiting.set_result(None)
 
@@ -40,7 +40,7 @@ class Watcher:
             return
         loop = asyncio.get_running_loop()
         self._waiting = loop.create_future()
-        timer = loop.call_at(until, self._wake) if until is not None else None
+        timer = loop.call_at(until, self.wake) if until is not None else None
         try:
             await self._waiting
         finally:

@@ -12,7 +12,7 @@ LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # Upstream: no vowels, so that no gener
 
 _chance = random.Random(os.urandom(32))
 _POOL = 4096  # bytes fetched from the system at once: asking for sixteen each time costs more than the rest of a uid
-_pool = bytearray()
+_pool: list[str] = []  # thirty-two digits each
 
 
 def _suffix() -> str:
@@ -20,17 +20,15 @@ def _suffix() -> str:
 
 
 def _uid() -> str:
+    """Version 4, variant 1: what chance does not decide are the digits after the second dash and the third."""
     if not _pool:
-        _pool.extend(os.urandom(_POOL))
-    raw = bytes(_pool[-16:])
-    del _pool[-16:]
-    digits = f"{int.from_bytes(raw, 'big') & _FREE | _FIXED:032x}"
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+        digits = os.urandom(_POOL).hex()
+        _pool.extend(digits[at : at + 32] for at in range(0, len(digits), 32))
+    raw = _pool.pop()
+    return f"{raw[:8]}-{raw[8:12]}-4{raw[13:16]}-{_VARIANT[raw[16]]}{raw[17:20]}-{raw[20:]}"
 
 
-# Version 4, variant 1: the bits of a uid that chance does not decide.
-_FREE = ~(0xF << 76 | 0x3 << 62)
-_FIXED = 0x4 << 76 | 0x2 << 62
+_VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 
 
 @dataclass(frozen=True, slots=True)

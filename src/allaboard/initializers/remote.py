@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
 
 from allaboard.initializers import web
 from allaboard.initializers.errors import FetchError, TryAgain
@@ -70,47 +71,100 @@ def place(folder: Path, name: str) -> Path:
 
 
 def fetch(remote: Remote, folder: Path, ledger: Ledger, told: Callable[[int], None]) -> int:
-    """Bring one file to disk; returns its size. `told` hears of every piece."""
+    """Bring one file to disk; returns its size. `told` hears of every piece once, however often a try begins."""
     path = place(folder, remote.name)
     if ledger.knows(remote, path):
         told(path.stat().st_size)
         return path.stat().st_size
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + PART)
-    checksum = web.persist(lambda: _download(remote, part, told))
+    part, count = path.with_name(path.name + PART), _Count(told)
+    checksum = web.persist(lambda: _download(remote, part, count))
     _check(remote.checksum or checksum, part, remote.name)
     size = part.stat().st_size
     os.replace(part, path)
+    Mark.forget(part)
     ledger.note(remote)
     return size
 
 
-def _download(remote: Remote, part: Path, told: Callable[[int], None]) -> str:
-    """Go on where the last try stopped; returns the checksum that the answer itself offers."""
-    start = part.stat().st_size if part.exists() else 0
-    if remote.size is not None and start > remote.size:
-        part.unlink()
-        start = 0
+class _Count:
+    """How far a file is; what was told before is not told again."""
+
+    def __init__(self, told: Callable[[int], None]) -> None:
+        self.told, self.furthest = told, 0
+
+    def reach(self, position: int) -> None:
+        if position > self.furthest:
+            self.told(position - self.furthest)
+            self.furthest = position
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a part of a file is a part of: without this the rest of another version could be put behind it."""
+
+    version: str = ""  # as the listing had it
+    tag: str = ""  # as the server called what it sent
+    checksum: str = ""  # of the whole, where the first answer stated one
+
+    @staticmethod
+    def of(part: Path) -> Mark:
+        try:
+            return Mark(*json.loads(_beside(part).read_text()))
+        except (OSError, ValueError, TypeError):
+            return Mark()
+
+    def keep(self, part: Path) -> None:
+        _beside(part).write_text(json.dumps([self.version, self.tag, self.checksum]))
+
+    @staticmethod
+    def forget(part: Path) -> None:
+        _beside(part).unlink(missing_ok=True)
+
+
+def _beside(part: Path) -> Path:
+    return part.with_name(part.name + ".mark")
+
+
+def _start(remote: Remote, part: Path, mark: Mark) -> int:
+    """How much of this very version is there already; a part that could be of another begins anew."""
+    there = part.stat().st_size if part.exists() else 0
+    is_same = mark.version == remote.version and bool(mark.tag or mark.version)
+    return there if is_same and (remote.size is None or there <= remote.size) else 0
+
+
+def _download(remote: Remote, part: Path, count: _Count) -> str:
+    """Go on where the last try stopped; returns the checksum that the first answer offered."""
+    mark = Mark.of(part)
+    start = _start(remote, part, mark)
     if start and start == remote.size:
-        told(start)
-        return ""
-    wanted = {**remote.headers(), **({"Range": f"bytes={start}-"} if start else {})}
-    with web.ask(remote.url, wanted) as answer:
-        resumed = start > 0 and answer.status == 206
-        told(start if resumed else 0)
+        count.reach(start)
+        return mark.checksum
+    wanted = {"Range": f"bytes={start}-", **({"If-Range": mark.tag} if mark.tag else {})} if start else {}
+    with web.ask(remote.url, {**remote.headers(), **wanted}) as answer:
+        if not (resumed := start > 0 and answer.status == 206):
+            start, mark = 0, _mark(remote, dict(answer.headers))
+            mark.keep(part)
+        count.reach(start)
         with part.open("ab" if resumed else "wb") as file:
-            _pour(answer, file.write, told, remote.url)
-        offered = "" if resumed else offered_checksum(dict(answer.headers))
+            _pour(answer, file, count, remote.url)
     if remote.size is not None and part.stat().st_size != remote.size:
         raise TryAgain(f'"{remote.name}": {part.stat().st_size} of {remote.size} bytes came')
-    return offered
+    return mark.checksum
 
 
-def _pour(answer: HTTPResponse, write: Callable[[bytes], object], told: Callable[[int], None], url: str) -> None:
+def _mark(remote: Remote, headers: Mapping[str, str]) -> Mark:
+    """A weak tag does not promise the same bytes, so nothing is put behind what it names."""
+    found = {name.lower(): value for name, value in headers.items()}
+    tag = found.get("etag") or found.get("last-modified") or ""
+    return Mark(remote.version, "" if tag.startswith("W/") else tag, offered_checksum(headers))
+
+
+def _pour(answer: HTTPResponse, file: BinaryIO, count: _Count, url: str) -> None:
     try:
         while piece := answer.read(CHUNK):
-            write(piece)
-            told(len(piece))
+            file.write(piece)
+            count.reach(file.tell())
     except (OSError, HTTPException) as error:
         raise TryAgain(f"{url.partition('?')[0]}: {error}") from error
     if answer.length:
@@ -140,6 +194,7 @@ def _check(checksum: str, path: Path, name: str) -> None:
     found = digest(algorithm, path)
     if found != wanted:
         path.unlink()
+        Mark.forget(path)
         raise FetchError(
             f'"{name}": {algorithm} is {found}, the source says {wanted}; the download was damaged, run again'
         )

@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from allaboard.api.documents import Document, dig
+from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
-from allaboard.jobs.complaints import invalid
+from allaboard.jobs.complaints import forbidden, invalid, shown
 from allaboard.jobs.story import ELASTIC
+from allaboard.jobs.success import is_finished
 
 _IMMUTABLE = "field is immutable"
 _STRUCTS = ("metadata", "resources", "status")
+_SIZES = ("parallelism", "completions")
+_OVER = "Cannot mutate parallelism or completions when JobSet is in a terminal state (Completed or Failed)"
 
 
 def causes(new: Document, old: Document, gates: frozenset[str]) -> list[Cause]:
     """replicatedJobs and managedBy stay; a suspended JobSet may change where its pods will run."""
-    found = []
+    found: list[Cause] = []
     wanted, present = new["spec"].get("replicatedJobs") or [], old["spec"].get("replicatedJobs") or []
+    known = {entry["name"]: entry for entry in present}
     asleep = bool(new["spec"].get("suspend") or old["spec"].get("suspend"))
-    munged = [_munged(*pair, asleep=asleep) for pair in zip(wanted, present)]
-    if ELASTIC in gates and not dig(old, "status", "terminalState"):
-        munged = [_resized(*pair) for pair in zip(munged, present)]
-    if _bare(munged) != _bare(present) or len(wanted) != len(present):
-        found.append(invalid("spec.replicatedJobs", wanted, _IMMUTABLE))
+    munged = [_munged(entry, known.get(entry["name"]), asleep=asleep) for entry in wanted]
+    if ELASTIC in gates:
+        for number, entry in enumerate(wanted):
+            if _is_elastic(entry, known):
+                found += _sizes(number, entry["template"]["spec"], known[entry["name"]], over=is_finished(old))
+                munged[number] = _resized(munged[number], known[entry["name"]])
+    if _bare(munged) != _bare(present):
+        found.append(invalid("spec.replicatedJobs", [shown(entry) for entry in wanted], _IMMUTABLE))
     if new["spec"].get("managedBy") != old["spec"].get("managedBy"):
         found.append(invalid("spec.managedBy", new["spec"].get("managedBy"), _IMMUTABLE))
     return found
+
+
+def _is_elastic(entry: Document, known: dict[str, Document]) -> bool:
+    return entry["name"] in known and entry["template"]["spec"].get("completionMode") == "Indexed"
+
+
+def _sizes(number: int, job: Document, old: Document, *, over: bool) -> Iterable[Cause]:
+    """An Indexed Job may change both its sizes, together, while it is not over."""
+    field = f"spec.replicatedJobs[{number}].template.spec"
+    before = old["template"]["spec"]
+    changed = [key for key in _SIZES if job.get(key) != before.get(key)]
+    if changed and over:
+        yield forbidden(field, _OVER)
+        return
+    for key in changed:
+        if job.get(key) is not None and job[key] < 1:
+            yield invalid(f"{field}.{key}", job[key], f"{key} must be >= 1")
+    sizes = [job[key] for key in _SIZES if job.get(key) is not None]
+    if changed and len(set(sizes)) > 1:
+        words = "completions must be equal to parallelism for Elastic Indexed Jobs"
+        yield invalid(f"{field}.completions", job["completions"], words)
 
 
 def _bare(value: object) -> object:
@@ -40,9 +68,9 @@ def _bare(value: object) -> object:
     }
 
 
-def _munged(new: Document, old: Document, *, asleep: bool) -> Document:
+def _munged(new: Document, old: Document | None, *, asleep: bool) -> Document:
     """The new entry with what may change taken from the old, so that the rest can be compared."""
-    if not asleep:
+    if not asleep or old is None:
         return new
     pod, before = new["template"]["spec"]["template"], old["template"]["spec"]["template"]
     metadata = _taken(pod.get("metadata"), before.get("metadata"), ("labels", "annotations"))
@@ -59,12 +87,11 @@ def _taken(new: Document | None, old: Document | None, keys: Sequence[str]) -> D
 
 
 def _resized(new: Document, old: Document) -> Document:
-    """An Indexed Job may change both its sizes together."""
+    """The sizes were judged already."""
     job, before = new["template"]["spec"], old["template"]["spec"]
-    size = job.get("parallelism")
-    if job.get("completionMode") != "Indexed" or size != job.get("completions") or not size or size < 1:
-        return new
-    return _with_job(new, {key: before[key] for key in ("parallelism", "completions") if key in before})
+    kept = {key: value for key, value in job.items() if key not in _SIZES}
+    sizes = {key: before[key] for key in _SIZES if key in before}
+    return {**new, "template": {**new["template"], "spec": kept | sizes}}
 
 
 def _with_job(entry: Document, fields: Document) -> Document:

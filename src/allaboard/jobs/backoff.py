@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from allaboard.jobs.members import Member, failures_of, finished_at
+from allaboard.jobs.members import Member, failures_of, finished_at, is_evicted
 
 FIRST, LONGEST = timedelta(seconds=10), timedelta(minutes=10)
 _REMEMBERED = 16  # more failures than the delay can tell apart
@@ -47,6 +47,6 @@ def due(record: Record) -> datetime | None:
 
 def due_for_index(last: Member | None) -> datetime | None:
     """When an index that failed may be tried again, by the pod that failed last."""
-    if last is None:
+    if last is None or is_evicted(last.document):
         return None
     return finished_at(last.document) + delay_of(failures_of(last.document) + 1)

@@ -15,7 +15,13 @@ def replicas_of(replicated: Document) -> int:
 
 
 def group_of(replicated: Document) -> str:
-    return str(replicated.get("groupName") or "default")
+    return str(replicated.get("groupName", "default"))
+
+
+def replicated_jobs(jobset: Document) -> Sequence[Document]:
+    """What a JobSet replicates; one without a word about it is legal, and has nothing to do."""
+    entries: Sequence[Document] = jobset["spec"].get("replicatedJobs") or ()
+    return entries
 
 
 def job_of(jobset: Document, replicated: Document, index: int, *, restarts: int | None = None) -> Document:
@@ -53,7 +59,7 @@ def _spec(jobset: Document, replicated: Document, metadata: Document) -> Documen
 
 def _facts(jobset: Document, replicated: Document, index: int, name: str) -> dict[str, str]:
     """What a Job and its pods are told about their place in the set, as labels and as annotations."""
-    sets: Sequence[Document] = jobset["spec"]["replicatedJobs"]
+    sets = replicated_jobs(jobset)
     before = sets[: [entry["name"] for entry in sets].index(replicated["name"])]
     group = group_of(replicated)
     facts = {

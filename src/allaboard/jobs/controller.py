@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from allaboard.api import kinds
+from allaboard.api import kinds, labels
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import ApiError
 from allaboard.api.kinds import Kind
@@ -16,6 +16,7 @@ from allaboard.jobs import (
     backoff,
     children,
     cronjob,
+    inplace,
     job,
     jobset,
     members,
@@ -27,14 +28,15 @@ from allaboard.jobs import (
     ttl,
     witness,
 )
-from allaboard.jobs.draft import ACTION
+from allaboard.jobs.draft import ACTION, only_counts
 from allaboard.jobs.refusals import Refusals
-from allaboard.jobs.story import Facts
+from allaboard.jobs.story import IN_PLACE, Facts
 from allaboard.jobs.tally import has_failed, read_order
 from allaboard.jobs.verdict import is_finished
-from allaboard.kube.client import Reader
+from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch, controller_key
+from allaboard.kube.hands import Written
 from allaboard.kube.plan import NOTHING, Create, Event, Plan
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -62,15 +64,20 @@ class JobSetController:
         self._is_news = True
         self._owner = controller_key(kinds.JOB_SET)
         children = (kinds.JOB, kinds.SERVICE, kinds.CLAIM)
-        self.watches = (Watch(kinds.JOB_SET), *(Watch(kind, self._jobsets_of) for kind in children))
+        self.watches = (Watch(kinds.JOB_SET, self._own), *(Watch(kind, self._jobsets_of) for kind in children))
+        if IN_PLACE in self.gates:
+            self.watches += (Watch(kinds.POD, self._jobset_of_pod),)
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        """A child just made, or a service still there, tells its JobSet nothing: three passes instead of five."""
-        if kind is kinds.JOB:
-            untouched = old is None and new is not None and not new.get("status") and not new["spec"].get("suspend")
-            self._is_news = not untouched
+        """A child just made, a service still there, or the counts that a pass of ours wrote tell a JobSet nothing."""
+        if old is None or new is None:
+            made = kind is kinds.JOB and new is not None and not new.get("status") and not new["spec"].get("suspend")
+            self._is_news = new is None or kind is kinds.JOB_SET or (kind is kinds.JOB and not made)
         else:
-            self._is_news = new is None or kind is kinds.JOB_SET
+            self._is_news = kind is kinds.JOB or (kind is kinds.JOB_SET and not only_counts(old, new))
+
+    def _own(self, jobset: Document) -> Iterable[Key]:
+        return (key_of(jobset),) if self._is_news else ()
 
     def _jobsets_of(self, one: Document) -> Iterable[Key]:
         """The JobSet that made a child, or the one that waits for a Job's name."""
@@ -78,6 +85,10 @@ class JobSetController:
             return ()
         waiting = self._waits.get(key_of(one)) if self._waits else None
         return (waiting,) if waiting else self._owner(one)
+
+    def _jobset_of_pod(self, pod: Document) -> Iterable[Key]:
+        name = labels_of(pod).get(labels.JOBSET_NAME)
+        return (Key(namespace_of(pod), name),) if name else ()
 
     async def reconcile(self, key: Key) -> Plan:
         document = await self.reader.get(kinds.JOB_SET, key)
@@ -97,14 +108,20 @@ class JobSetController:
         ]
         there = [claim for claim in claims if await self.reader.get(kinds.CLAIM, Key(namespace, claim))]
         taken = await self._taken(document, {name_of(one) for one in jobs})
-        return Facts(jobs, service is not None, frozenset(there), taken, self.gates)
+        pods = await self._pods(document) if inplace.is_asked(document, self.gates) else []
+        return Facts(jobs, service is not None, frozenset(there), taken, self.gates, pods)
+
+    async def _pods(self, document: Document) -> list[Document]:
+        """The pods of a set that restarts in place: their annotations and restarts are its facts."""
+        pods = await self.reader.list(kinds.POD, Select(namespace=namespace_of(document)))
+        return [pod for pod in pods if labels_of(pod).get(labels.JOBSET_NAME) == name_of(document)]
 
     async def _taken(self, document: Document, own: set[str]) -> frozenset[str]:
         """Names this JobSet needs and somebody else holds."""
         found: set[str] = set()
         key = key_of(document)
         self._waits = {name: jobset for name, jobset in self._waits.items() if jobset != key} if self._waits else {}
-        for entry in document["spec"]["replicatedJobs"]:
+        for entry in children.replicated_jobs(document):
             for index in range(children.replicas_of(entry)):
                 wanted = names.job_name(name_of(document), entry["name"], index)
                 if wanted in own:
@@ -137,20 +154,39 @@ class JobController:
 
     def __init__(self, reader: Reader, clock: Clock, suffix: Callable[[], str] = random_suffix) -> None:
         self.reader, self.clock, self.suffix = reader, clock, suffix
-        self.watches = (Watch(kinds.JOB), Watch(kinds.POD, self._jobs_of))
+        self.watches = (Watch(kinds.JOB, self._own), Watch(kinds.POD, self._jobs_of))
         self._records: dict[str, backoff.Record] = {}
         self._refusals = Refusals()
         self._manual: dict[Key, adoption.Picks] = {}  # Jobs whose selector may pick pods of any origin
         self._uids: dict[Key, str] = {}
+        self._asked_for: dict[str, frozenset[Key]] = {}  # pods that a pass under way makes for a Job
         self._is_news = True
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        """Being bound, starting, and other steps of a pod that do not concern its Job wake nobody."""
+        """A pod we made, its being bound or starting, and the counts we wrote do not wake their Job."""
         self._is_news = True
-        if kind is kinds.POD and old is not None and new is not None:
+        if old is None or new is None:
+            self._is_news = kind is kinds.JOB or new is None or not self._is_expected(new)
+        elif kind is kinds.JOB:
+            self._is_news = not job.only_counts(old, new)
+        elif kind is kinds.POD:
             owner = (controller_of(new) or {}).get("uid", "")
             same = members.essence(old) == members.essence(new)
             self._is_news = not same or self._refusals.is_open(owner)
+
+    def _is_expected(self, pod: Document) -> bool:
+        """Whether a pod is new here because a pass of ours makes it."""
+        return key_of(pod) in self._asked_for.get((controller_of(pod) or {}).get("uid", ""), ())
+
+    def wrote(self, key: Key, plan: Plan, _written: Written) -> None:
+        """What was asked for is there, and nothing was refused."""
+        if plan.create:
+            uid = self._uids.get(key, "")
+            self._asked_for.pop(uid, None)
+            self._refusals.forget(uid)
+
+    def _own(self, document: Document) -> Iterable[Key]:
+        return (key_of(document),) if self._is_news else ()
 
     def _jobs_of(self, pod: Document) -> Iterable[Key]:
         """The Job that owns a pod, or the Jobs that might adopt an orphan."""
@@ -197,6 +233,8 @@ class JobController:
             plan = Plan(events=unsaid) + plan
         if plan.create:
             self._refusals.attempted(uid, pods, plan)
+            if all(pod.phase in ("Pending", "Running") for pod in pods):  # one that ended may wait for its successor
+                self._asked_for[uid] = frozenset(key_of(create.document) for create in plan.create)
         return plan
 
     def _record(self, document: Document, pods: list[members.Member]) -> backoff.Record:
@@ -205,6 +243,7 @@ class JobController:
         known = self._records.get(uid, backoff.FRESH)
         done = [pod for pod in pods if pod.phase == "Succeeded"]
         lost = [pod for pod in pods if has_failed(order, pod) and (pod.tracked or not pod.leaving)]
+        lost = [pod for pod in lost if not members.is_evicted(pod.document)]  # no reason to wait before trying again
         if not done and not lost:
             return known
         self._records[uid] = record = backoff.noted(known, done, lost)
@@ -214,6 +253,7 @@ class JobController:
         self._manual.pop(key, None)
         uid = self._uids.pop(key, "")
         self._records.pop(uid, None)
+        self._asked_for.pop(uid, None)
         self._refusals.forget(uid)
 
     def refused(self, create: Create, error: ApiError) -> Iterable[Event]:
@@ -288,6 +328,15 @@ class CronJobController:
         if document is None:
             return NOTHING
         return cronjob.decide(document, await self.reader.owned(kinds.JOB, document), self.clock.now())
+
+    def refused(self, create: Create, error: ApiError) -> Iterable[Event]:
+        """A Job the server would not have is told on its CronJob."""
+        owner = controller_of(create.document)
+        if owner is None:
+            return ()
+        about = {"name": owner["name"], "namespace": namespace_of(create.document), "uid": owner["uid"]}
+        cron = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": about}
+        return (Event(cron, "FailedCreate", f"Error creating job: {error.message}", "Warning"),)
 
 
 class PodGarbageController:

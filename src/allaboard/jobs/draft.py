@@ -5,10 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from allaboard.api.documents import Document
-from allaboard.api.meta import with_condition
+from allaboard.api.meta import asks_the_same, with_condition
 from allaboard.kube.plan import Event
 
 ACTION = "Reconciling"
+COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
 # Setting one of these True makes the other False; it keeps its reason and message.
 _EXCLUSIVE = {
     "StartupPolicyInProgress": "StartupPolicyCompleted",
@@ -55,3 +56,15 @@ class Draft:
     @property
     def is_changed(self) -> bool:
         return self.status != (self.jobset.get("status") or {})
+
+
+def only_counts(old: Document, new: Document) -> bool:
+    """Whether a JobSet changed in nothing but the counts of its Jobs, which are told to others and not to itself."""
+    return asks_the_same(old, new) and _uncounted(old) == _uncounted(new)
+
+
+def _uncounted(jobset: Document) -> Document:
+    status = {"restarts": 0, **(jobset.get("status") or {})}
+    # Restarts of single Jobs are counted there too, and those the next pass goes by.
+    rows = [{key: row[key] for key in row if key not in COUNTS} for row in status.pop("replicatedJobsStatus", ())]
+    return {**status, "restarted": [row for row in rows if len(row) > 1]}

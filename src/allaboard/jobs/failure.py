@@ -42,13 +42,13 @@ def failed(story: Story) -> None:
     policy = story.spec.get("failurePolicy")
     if policy is None:
         case = _Case(None, first_failed(story.roster.failed))
-        _fail(story, "FailedJobs", case.about("jobset failed due to one or more job failures"))
+        fail(story, "FailedJobs", case.about("jobset failed due to one or more job failures"))
         return
     case = _case(policy.get("rules") or (), story.roster.failed)
     if case.action == "FailJobSet":
-        _fail(story, "FailJobSetFailurePolicyAction", case.words)
+        fail(story, "FailJobSetFailurePolicyAction", case.words)
     elif not case.action.endswith("IgnoreMaxRestarts") and counted(story) >= policy.get("maxRestarts", 0):
-        _fail(story, "ReachedMaxRestarts", case.about("jobset failed due to reaching max number of restarts"))
+        fail(story, "ReachedMaxRestarts", case.about("jobset failed due to reaching max number of restarts"))
     elif case.action.startswith("RestartJobSet"):
         _restart(story, case)
     else:
@@ -84,7 +84,7 @@ def counted(story: Story) -> int:
     return int(story.draft.status.get("restartsCountTowardsMax", 0)) + single
 
 
-def _fail(story: Story, reason: str, message: str) -> None:
+def fail(story: Story, reason: str, message: str) -> None:
     story.draft.set("Failed", reason, message, warning=True)
     story.draft.no_longer_restarting("JobSetFailed", "jobset failed")
     story.draft.status["terminalState"] = "Failed"

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Key
-from allaboard.api.meta import condition_of, namespace_of, stamp
+from allaboard.api.meta import asks_the_same, condition_of, namespace_of, stamp
 from allaboard.jobs import accounting, workforce
 from allaboard.jobs.backoff import FRESH, Record
 from allaboard.jobs.members import TRACKING, Member
@@ -23,6 +23,7 @@ from allaboard.kube.client import PatchType
 from allaboard.kube.plan import NOTHING, Create, Delete, Event, Patch, Plan, Status
 
 CONTROLLER = "kubernetes.io/job-controller"
+COUNTS = ("active", "ready", "terminating")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,19 @@ def is_ours(job: Document) -> bool:
     return bool(job["spec"].get("managedBy", CONTROLLER) == CONTROLLER)
 
 
+def only_counts(old: Document, new: Document) -> bool:
+    """Whether a Job changed in nothing but how many of its pods do what: a pass counts them itself.
+
+    When it started matters where it has a deadline.
+    """
+    counts = COUNTS if "activeDeadlineSeconds" in new["spec"] else (*COUNTS, "startTime")
+    before, after = (
+        {name: value for name, value in (job.get("status") or {}).items() if value and name not in counts}
+        for job in (old, new)
+    )
+    return before == after and asks_the_same(old, new)
+
+
 def decide(job: Document, members: Sequence[Member], chance: Chance) -> Plan:
     """One pass over a Job: count, judge, change the workforce, account, write down."""
     if is_finished(job):
@@ -54,7 +68,9 @@ def decide(job: Document, members: Sequence[Member], chance: Chance) -> Plan:
         managed, surplus = False, _surplus(tally)
     story = _Story(tally, verdict, change, active)
     plan = _pods(story, chance) + _books(story, chance, managed=managed) + surplus
-    again = [moment for moment in (change.again, _deadline(order, verdict)) if moment is not None]
+    # A replacement carries its forerunner's failures on; the pass after this one lets the forerunner go.
+    freed = chance.now if any(index in tally.held for index in change.make) else None
+    again = [moment for moment in (change.again, _deadline(order, verdict), freed) if moment is not None]
     return plan + Plan(again=min(again)) if again else plan
 
 
@@ -133,7 +149,7 @@ def _books(story: _Story, chance: Chance, *, managed: bool) -> Plan:
         if verdict and not account.is_full and _is_drained(status):
             status, last = _finished(status, verdict, chance.now)
             events = [*events, _farewell(order.job, last)]
-    status["startTime"] = _start(order, chance.now, resumed=any(event.reason == "Resumed" for event in events))
+    status["startTime"] = _start(order, chance.now, {event.reason for event in events})
     status = _trimmed(status)
     if status != order.status:
         plan += Plan(status=(Status(kinds.JOB, {**order.job, "status": status}),), events=tuple(events))
@@ -161,12 +177,12 @@ def _counts(story: _Story) -> Document:
     }
 
 
-def _start(order: Order, now: datetime, *, resumed: bool) -> str | None:
-    """A suspended Job has not started; a resumed one starts anew, so that its deadline does too."""
-    if order.suspended:
-        return None
+def _start(order: Order, now: datetime, news: set[str]) -> str | None:
+    """A Job put to sleep has not started; a resumed one starts anew, so that its deadline does too."""
     known = order.status.get("startTime")
-    return stamp(now) if resumed or known is None else str(known)
+    if order.suspended:
+        return None if "Suspended" in news else known
+    return stamp(now) if "Resumed" in news or known is None else str(known)
 
 
 def _conditions(

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from allaboard.api import kinds
 from allaboard.api.documents import Document
 from allaboard.api.meta import is_leaving, moment_of, name_of
-from allaboard.jobs import elastic, failure, job, names, restart, startup, success, suspension, ttl, witness
+from allaboard.jobs import elastic, failure, inplace, job, names, restart, startup, success, suspension, ttl, witness
 from allaboard.jobs.children import claim_of, claim_templates, service_of
 from allaboard.jobs.draft import ACTION
 from allaboard.jobs.story import Facts, Story
@@ -32,26 +32,23 @@ def decide(jobset: Document, facts: Facts, now: datetime) -> Plan:
     if is_leaving(jobset) or not is_ours(jobset):
         return NOTHING
     story = Story(jobset, facts, now)
-    if success.is_finished(jobset):
+    is_over = success.is_finished(jobset)
+    plan = restart.remove(story.roster.active if is_over else story.roster.previous)
+    # What failed Jobs know is written down in the pass after the verdict, before they and their pods go; alone,
+    # because it changes the revision that a status needs.
+    if testimony := witness.retell(jobset, story.roster.failed if is_over else story.roster.previous):
+        return testimony + plan
+    if is_over:
         finished = ttl.finish_time(jobset, "Completed", "Failed")
-        return restart.remove(story.roster.active) + ttl.expire(kinds.JOB_SET, jobset, finished, now) + _saved(story)
-    plan = restart.remove(story.roster.previous)
+        return plan + ttl.expire(kinds.JOB_SET, jobset, finished, now) + _saved(story)
     restart.note_ready(story)
     if story.roster.failed:
-        if testimony := _testimony(story):
-            return plan + testimony
         failure.failed(story)
         return plan + _saved(story)
     if success.succeeded(story):
         success.complete(story)
         return plan + _saved(story)
     return plan + _progress(story)
-
-
-def _testimony(story: Story) -> Plan:
-    """What the first failed Job knows is written down before its pods may go."""
-    first = failure.first_failed(story.roster.failed)
-    return witness.retell(story.jobset, first, story.draft.status["restarts"])
 
 
 def _progress(story: Story) -> Plan:
@@ -64,7 +61,10 @@ def _progress(story: Story) -> Plan:
         plan += Plan(create=tuple(Create(kinds.JOB, document) for document in made))
     if refused:  # no status is written in a pass whose creations fail
         return plan + Plan(events=tuple(_taken(story, document) for document in refused), again=story.now + RETRY)
+    if made and startup.has_later(story, made[0]):
+        return plan + Plan(again=story.now)
     plan += suspension.suspended(story) if story.is_suspended else suspension.resumed(story)
+    inplace.restarted(story)
     if _is_early(story, made):
         return plan + Plan(again=story.now + YOUNG)
     return plan + _saved(story)

@@ -67,6 +67,11 @@ def restarts(pod: Document) -> int:
     return sum(row.get("restartCount", 0) for row in rows)
 
 
+def is_evicted(pod: Document) -> bool:
+    """Our scheduler took it off its node: somebody else needed the place, and nothing speaks against trying again."""
+    return labels.EVICTED in (pod["metadata"].get("annotations") or {})
+
+
 def essence(pod: Document) -> tuple[object, ...]:
     """All of a pod that its Job looks at; a pod that only was given a node, say, tells its Job nothing."""
     metadata = pod["metadata"]
@@ -105,7 +110,7 @@ def finished_at(pod: Document) -> datetime:
     return (
         _containers_ended(pod)
         or _turned_unready(pod)
-        or _asked_to_leave(metadata)
+        or asked_to_leave(pod)
         or moment_of(metadata["creationTimestamp"])
     )
 
@@ -123,7 +128,9 @@ def _turned_unready(pod: Document) -> datetime | None:
     return None
 
 
-def _asked_to_leave(metadata: Document) -> datetime | None:
+def asked_to_leave(pod: Document) -> datetime | None:
+    """When somebody asked for a pod's deletion; it may take its time."""
+    metadata = pod["metadata"]
     if not metadata.get("deletionTimestamp"):
         return None
     return moment_of(metadata["deletionTimestamp"]) - timedelta(seconds=metadata.get("deletionGracePeriodSeconds") or 0)

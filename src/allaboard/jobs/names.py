@@ -16,9 +16,10 @@ NO_SCHEDULE = f"{ALPHA}no-schedule"
 JOB_KEY = f"{PREFIX}job-key"
 JOB_RESTART = f"{PREFIX}job-restart-attempt"
 PRIORITY = f"{PREFIX}priority"
+IN_PLACE_ATTEMPT = f"{PREFIX}in-place-restart-attempt"
 
 
-def job_name(jobset: str, replicated: str, index: int) -> str:
+def job_name(jobset: str, replicated: str, index: int | str) -> str:
     return f"{jobset}-{replicated}-{index}"
 
 

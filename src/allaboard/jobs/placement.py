@@ -22,6 +22,7 @@ from allaboard.kube.client import PatchType
 from allaboard.kube.plan import NOTHING, Delete, Patch, Plan
 
 VIOLATION = "ExclusivePlacementViolation"
+_PLACE = (labels.JOBSET_NAME, labels.REPLICATED_JOB, labels.JOB_INDEX)
 
 
 def domain_key(pod: Document) -> str:
@@ -34,6 +35,10 @@ def is_leader(pod: Document) -> bool:
     return annotations_of(pod).get(labels.COMPLETION_INDEX) == "0"
 
 
+# Which pods a real API server asks about: those of JobSets.
+OF_JOB_SETS: Document = {"matchExpressions": [{"key": labels.JOBSET_NAME, "operator": "Exists"}]}
+
+
 class PodDefaults:
     """Pods of JobSets carry their priority; leaders keep other Jobs away; followers go where their leader is."""
 
@@ -41,6 +46,7 @@ class PodDefaults:
     kinds: tuple[kinds.Kind, ...] = (kinds.POD,)
     operations: tuple[str, ...] = ("CREATE",)
     subresources: tuple[str, ...] = ("",)
+    selector = OF_JOB_SETS
 
     def mutate(self, request: Request, view: View) -> Document | None:
         pod = request.new
@@ -97,10 +103,19 @@ def _chosen(pod: Document, namespace: str, domain: str, view: View) -> str:
     return labels_of(found).get(domain, "") if found else ""
 
 
+def _leaders(pod: Document, pods: Iterable[Document]) -> list[Document]:
+    """Pods that lead the Job of this one by name; a leader that failed is one until it is gone."""
+    place = [labels_of(pod).get(key) for key in _PLACE]
+    there = (other for other in pods if is_leader(other) and not is_leaving(other))
+    return [other for other in there if [labels_of(other).get(key) for key in _PLACE] == place]
+
+
 def _leader(pod: Document, pods: Iterable[Document]) -> Document | None:
-    owner = (controller_of(pod) or {}).get("uid")
-    mine = (other for other in pods if (controller_of(other) or {}).get("uid") == owner)
-    return next((other for other in mine if is_leader(other) and not is_leaving(other)), None)
+    """The one leader of the same Job; with two of them nobody knows whom to follow."""
+    leaders = _leaders(pod, pods)
+    if len(leaders) != 1 or (controller_of(leaders[0]) or {}).get("uid") != (controller_of(pod) or {}).get("uid"):
+        return None
+    return leaders[0]
 
 
 class PodRules:
@@ -110,6 +125,7 @@ class PodRules:
     kinds: tuple[kinds.Kind, ...] = (kinds.POD,)
     operations: tuple[str, ...] = ("CREATE",)
     subresources: tuple[str, ...] = ("",)
+    selector = OF_JOB_SETS
 
     def validate(self, request: Request, view: View) -> Verdict:
         pod = request.new
@@ -118,16 +134,21 @@ class PodRules:
         domain = domain_key(pod)
         if not domain or is_leader(pod):
             return ALLOWED
-        words = _objection(pod, domain, _leader(pod, view.list(kinds.POD, request.key.namespace)))
+        words = _objection(pod, domain, view.list(kinds.POD, request.key.namespace))
         return Verdict(Forbidden(words)) if words else ALLOWED
 
 
-def _objection(pod: Document, domain: str, leader: Document | None) -> str:
+def _objection(pod: Document, domain: str, pods: Sequence[Document]) -> str:
     selector = pod["spec"].get("nodeSelector")
     if not selector:
         return "follower pod node selector not set"
     if domain not in selector:
         return f"follower pod node selector for topology domain not found. missing selector: {domain}"
+    leaders, leader = _leaders(pod, pods), _leader(pod, pods)
+    if len(leaders) != 1:
+        jobset, replicated, index = (labels_of(pod).get(key, "") for key in _PLACE)
+        job = names.job_name(jobset, replicated, index)
+        return f"expected 1 leader pod ({job}-0), but got {len(leaders)}. this is an expected, transient error"
     if leader is None or not leader["spec"].get("nodeName"):
         return "leader pod not yet scheduled, not creating follower pod. this is an expected, transient error"
     return ""

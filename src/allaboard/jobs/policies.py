@@ -8,13 +8,14 @@ from collections.abc import Iterable, Sequence
 from allaboard.api.documents import Document, dig
 from allaboard.api.errors import Cause
 from allaboard.jobs.children import replicas_of
-from allaboard.jobs.complaints import plain
-from allaboard.jobs.story import RESTART_JOB
+from allaboard.jobs.complaints import invalid, plain
+from allaboard.jobs.story import IN_PLACE, RESTART_JOB
 
 REASONS = (
     "BackoffLimitExceeded", "DeadlineExceeded", "FailedIndexes", "MaxFailedIndexesExceeded", "PodFailurePolicy",
 )  # fmt: skip
 SINGLE = ("RestartJob", "RestartJobAndIgnoreMaxRestarts")
+LARGEST = 2**31 - 1
 MOST_SINGLE = 1024  # restarts of single Jobs are kept one by one in the status
 _SHORTEST, _LONGEST = 1, 128
 _NAME = re.compile(r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$")
@@ -23,6 +24,34 @@ _NAME_WORDS = (
     "a failure policy rule name must start with an alphabetic character, optionally followed by a string of "
     "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'"
 )
+
+
+def gated(jobset: Document, gates: frozenset[str]) -> Iterable[Cause]:
+    """A strategy that is only there with its gate."""
+    if _is_in_place(jobset) and IN_PLACE not in gates:
+        yield plain("InPlaceRestart restart strategy cannot be set when InPlaceRestart feature gate is disabled")
+
+
+def _is_in_place(jobset: Document) -> bool:
+    return bool(dig(jobset, "spec", "failurePolicy", "restartStrategy") == IN_PLACE)
+
+
+def in_place(jobset: Document, number: int, gates: frozenset[str]) -> Iterable[Cause]:
+    """Pods that restart where they are: no failure counts, and each pod is there exactly once."""
+    if not _is_in_place(jobset) or IN_PLACE not in gates:
+        return
+    entry = jobset["spec"]["replicatedJobs"][number]
+    job, field = entry["template"]["spec"], f"spec.replicatedJobs[{number}].template.spec"
+    who, when = f"replicatedJob {entry['name']}:", "when in-place restart is enabled"
+    if job.get("backoffLimit") != LARGEST:
+        words = f"{who} must be set to {LARGEST} (MaxInt32) {when}"
+        yield invalid(f"{field}.backoffLimit", job.get("backoffLimit"), words)
+    if job.get("podReplacementPolicy") != "Failed":
+        words = f"{who} must be set to Failed {when}"
+        yield invalid(f"{field}.podReplacementPolicy", job.get("podReplacementPolicy"), words)
+    if job.get("completions") is None or job.get("completions") != job.get("parallelism"):
+        words = f"{who} completions and parallelism must be set and equal to each other {when}"
+        yield invalid(f"{field}.completions", job.get("completions"), words)
 
 
 def causes(jobset: Document, gates: frozenset[str]) -> list[Cause]:
@@ -35,11 +64,23 @@ def causes(jobset: Document, gates: frozenset[str]) -> list[Cause]:
         if name not in entries
     ]
     policy = spec.get("failurePolicy")
+    if policy and (single := _has_single(policy)) and RESTART_JOB not in gates:
+        both = "RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions"
+        return [*found, plain(f"{both} are not allowed when RestartJob feature gate is disabled")]
     if policy:
+        found += _many(jobset) if single else ()
         found += _failure(policy.get("rules") or (), entries)
-        found += _strategy(policy)
-        found += _single(jobset, policy, gates)
     return found
+
+
+def _has_single(policy: Document) -> bool:
+    return any(rule.get("action") in SINGLE for rule in policy.get("rules") or ())
+
+
+def _many(jobset: Document) -> Iterable[Cause]:
+    if any(replicas_of(entry) > MOST_SINGLE for entry in jobset["spec"].get("replicatedJobs") or ()):
+        rule = "a failure policy rule with RestartJob or RestartJobAndIgnoreMaxRestarts action"
+        yield plain(f"JobSet cannot have {rule} and a replicated job with replicas > {MOST_SINGLE}")
 
 
 def _failure(rules: Sequence[Document], entries: Sequence[str]) -> Iterable[Cause]:
@@ -82,21 +123,3 @@ def _unreadable(pattern: str) -> str:
     except re.error as error:
         return f"error parsing regexp: {error}"
     return ""
-
-
-def _strategy(policy: Document) -> Iterable[Cause]:
-    if policy.get("restartStrategy") == "InPlaceRestart":
-        yield plain("InPlaceRestart restart strategy is not allowed when InPlaceRestart feature gate is disabled")
-
-
-def _single(jobset: Document, policy: Document, gates: frozenset[str]) -> Iterable[Cause]:
-    if not any(rule.get("action") in SINGLE for rule in policy.get("rules") or ()):
-        return
-    if RESTART_JOB not in gates:
-        both = "RestartJob and RestartJobAndIgnoreMaxRestarts failure policy actions"
-        yield plain(f"{both} are not allowed when RestartJob feature gate is disabled")
-        return
-    for entry in jobset["spec"].get("replicatedJobs") or ():
-        if replicas_of(entry) > MOST_SINGLE:
-            words = f"must not have more than {MOST_SINGLE} replicas when RestartJob failure policy actions are used"
-            yield plain(f"replicatedJob '{entry['name']}' {words}")

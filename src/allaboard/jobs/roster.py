@@ -68,7 +68,8 @@ def _is_behind(job: Document, restarts: Sequence[int]) -> bool:
 def rows(jobset: Document, roster: Roster) -> list[Document]:
     """The status row of every replicated Job; counts of single restarts are carried on."""
     old = {row["name"]: row for row in (jobset.get("status") or {}).get("replicatedJobsStatus") or ()}
-    found = {entry["name"]: _row(entry["name"], old.get(entry["name"])) for entry in jobset["spec"]["replicatedJobs"]}
+    entries = jobset["spec"].get("replicatedJobs") or ()
+    found = {entry["name"]: _row(entry["name"], old.get(entry["name"])) for entry in entries}
     for job in roster.active:
         if row := found.get(replicated_of(job)):
             row["ready"] += _is_ready(job)

@@ -22,6 +22,10 @@ class BadSchedule(ValueError):
     """A text that names no schedule."""
 
 
+class UnknownZone(BadSchedule):
+    """A time zone nobody knows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """Minutes, hours, days, months and weekdays that match; a `*` day gives way to the other kind of day."""
@@ -36,33 +40,38 @@ class Schedule:
 
     def next(self, after: datetime) -> datetime | None:
         """The first moment after this one."""
-        start = after.astimezone(self.zone).replace(second=0, microsecond=0) + timedelta(minutes=1)
+        start = after.astimezone(self.zone)
         for ahead in range(_FAR):
             day = start + timedelta(days=ahead)
-            found = self._times(day, first=(start.hour, start.minute) if not ahead else (0, 0))
-            if found:
-                return found[0]
+            for hour in self._hours(day):
+                if ahead or hour >= start.hour:
+                    later = [moment for moment in self._moments(day, hour) if moment > after]
+                    if later:
+                        return later[0]
         return None
 
     def last(self, after: datetime, until: datetime) -> datetime | None:
         """The latest moment that is later than the first and not later than the second."""
         end = until.astimezone(self.zone)
         for back in range((until - after).days + 2):
-            found = self._times(end - timedelta(days=back), last=(end.hour, end.minute) if not back else (23, 59))
-            if found:
-                return found[-1] if found[-1] > after else None
+            day = end - timedelta(days=back)
+            for hour in reversed(self._hours(day)):
+                earlier = [moment for moment in self._moments(day, hour) if moment <= until]
+                if earlier:
+                    return earlier[-1] if earlier[-1] > after else None
         return None
 
-    def _times(
-        self, day: datetime, first: tuple[int, int] = (0, 0), last: tuple[int, int] = (23, 59)
-    ) -> list[datetime]:
-        """Every matching minute of a day within bounds."""
-        if day.month not in self.months or not self._fits_day(day):
-            return []
-        minutes = [(hour, minute) for hour in self.hours for minute in self.minutes]
-        inside = [moment for moment in minutes if first <= moment <= last]
-        moments = [day.replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0) for hour, minute in inside]
-        return [moment.astimezone(UTC) for moment in moments]
+    def _hours(self, day: datetime) -> tuple[int, ...]:
+        return self.hours if day.month in self.months and self._fits_day(day) else ()
+
+    def _moments(self, day: datetime, hour: int) -> list[datetime]:
+        """When clocks on the wall show this hour: twice in the night they are set back, never if they skip it."""
+        folds = [
+            day.replace(hour=hour, minute=minute, second=0, microsecond=0, fold=fold).astimezone(UTC)
+            for fold in (0, 1)
+            for minute in self.minutes
+        ]
+        return sorted({moment for moment in folds if moment.astimezone(self.zone).hour == hour})
 
     def _fits_day(self, day: datetime) -> bool:
         by_date, by_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
@@ -106,7 +115,7 @@ def _zone(name: str | None) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise BadSchedule(f'unknown time zone "{name}"') from error
+        raise UnknownZone(f"unknown time zone {name}") from error
 
 
 def _duration(text: str) -> timedelta:

@@ -6,6 +6,7 @@ from allaboard.api.documents import Document, dig
 from allaboard.api.meta import name_of
 from allaboard.jobs import names
 from allaboard.jobs.children import job_of, replicas_of
+from allaboard.jobs.roster import replicated_of
 from allaboard.jobs.story import RESTART_JOB, Story
 
 
@@ -29,22 +30,28 @@ def may_start(story: Story, replicated: Document) -> bool:
 
 
 def missing(story: Story) -> list[Document]:
-    """The Jobs to create now, in the order of the spec; in-order startup waits after the first unready entry."""
-    jobs: list[Document] = []
+    """The Jobs to create now: those of the first entry that lacks some, so that what the server refuses of one entry
+    keeps the later ones back. In-order startup waits after the first unready entry."""
     present = story.roster.names()
     for replicated in story.replicated:
         if not may_start(story, replicated):
             continue
         if is_in_order(story) and story.has_started(replicated):
             continue
-        jobs += _absent(story, replicated, present)
+        jobs = _absent(story, replicated, present)
         if is_in_order(story):
             in_progress(story)
+        if is_in_order(story) or jobs:
             return jobs
     if is_in_order(story):
         message = "in order startup policy has completed"
         story.draft.set("StartupPolicyCompleted", "InOrderStartupPolicyCompleted", message)
-    return jobs
+    return []
+
+
+def has_later(story: Story, made: Document) -> bool:
+    """Whether entries after that of this Job may have their turn in the next pass."""
+    return not is_in_order(story) and replicated_of(made) != story.replicated[-1]["name"]
 
 
 def in_progress(story: Story) -> None:

@@ -8,10 +8,10 @@ from datetime import datetime
 
 from allaboard.api.documents import Document
 from allaboard.jobs import roster
-from allaboard.jobs.children import replicas_of
+from allaboard.jobs.children import replicas_of, replicated_jobs
 from allaboard.jobs.draft import Draft
 
-RESTART_JOB, ELASTIC = "RestartJob", "ElasticJobSet"
+RESTART_JOB, ELASTIC, IN_PLACE = "RestartJob", "ElasticJobSet", "InPlaceRestart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Facts:
     claims: frozenset[str] = frozenset()
     taken: frozenset[str] = frozenset()  # names of Jobs that are somebody else's
     gates: frozenset[str] = frozenset()
+    pods: Sequence[Document] = ()  # only looked at where pods restart in place
 
 
 @dataclass(slots=True)
@@ -49,8 +50,7 @@ class Story:
 
     @property
     def replicated(self) -> Sequence[Document]:
-        entries: Sequence[Document] = self.spec["replicatedJobs"]
-        return entries
+        return replicated_jobs(self.jobset)
 
     @property
     def is_suspended(self) -> bool:

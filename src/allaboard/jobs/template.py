@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from allaboard.api import labels
-from allaboard.api.documents import Document
+from allaboard.api.documents import Document, Documents
 from allaboard.api.meta import name_of, namespace_of, owner_reference
+from allaboard.api.twins import made_once
 from allaboard.jobs import podfailure
 from allaboard.jobs.members import INDEX_FAILURES, INDEX_IGNORED, TRACKING, Member, counted_failures, ignored_failures
 from allaboard.jobs.tally import Order
@@ -54,8 +55,14 @@ def _placed(spec: Document, job: Document, index: int) -> Document:
     placed = {**spec, "hostname": f"{name_of(job)}-{index}"}
     for key in ("initContainers", "containers"):
         if spec.get(key):
-            placed[key] = [_told(container) for container in spec[key]]
+            placed[key] = _all_told(spec[key])
     return placed
+
+
+@made_once
+def _all_told(containers: Documents) -> Documents:
+    """The same for every pod of the Job."""
+    return [_told(container) for container in containers]
 
 
 def _told(container: Document) -> Document:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from allaboard.api import kinds, labels
 from allaboard.api.documents import Document
 from allaboard.api.kinds import Kind
-from allaboard.api.meta import annotations_of, key_of, name_of
-from allaboard.jobs.members import Member, finished_at
+from allaboard.api.meta import annotations_of, condition_of, is_true, key_of, labels_of, name_of
+from allaboard.jobs.members import Member, asked_to_leave, finished_at
 from allaboard.kube.plan import NOTHING, Patch, Plan
 
 MOST = 8  # failures told; the first is the one that matters
+_KILLED = {137, 143}  # by SIGKILL, by SIGTERM
 _LAST_WORDS = 2000  # characters kept of what a container said last
 
 
@@ -34,17 +35,43 @@ def testify(job: Document, members: Sequence[Member]) -> Plan:
     if len(known) >= MOST:
         return NOTHING
     names = {entry.get("pod") for entry in known}
-    fresh = [member for member in members if not member.leaving and member.name not in names]
-    found = sorted(filter(None, map(_testimony, fresh)), key=lambda entry: (entry["at"], entry["pod"]))
-    return _write(kinds.JOB, job, [*known, *found][:MOST]) if found else NOTHING
-
-
-def retell(jobset: Document, job: Document, attempt: int) -> Plan:
-    """Write on a JobSet what its first failed Job knows, once for each attempt."""
-    entries = [{**entry, "job": name_of(job), "attempt": attempt} for entry in told(job)]
-    if not entries or any(entry.get("attempt") == attempt for entry in told(jobset)):
+    fresh = [member for member in members if member.name not in names and not _was_sent_home(member)]
+    found = list(filter(None, map(_testimony, fresh)))
+    if not found:
         return NOTHING
-    return _write(kinds.JOB_SET, jobset, entries)
+    told_now = sorted([*known, *found], key=lambda entry: (entry.get("at", ""), entry.get("pod", "")))
+    return _write(kinds.JOB, job, told_now[:MOST])
+
+
+def _was_sent_home(member: Member) -> bool:
+    """Its end is a consequence: it was asked to leave, and did not end before that by itself."""
+    asked = asked_to_leave(member.document)
+    if asked is None:
+        return False
+    codes = {end.get("exitCode") for _, end in _bad_ends(member.document.get("status") or {})}
+    return member.phase != "Failed" or not codes - _KILLED or finished_at(member.document) > asked
+
+
+def retell(jobset: Document, jobs: Iterable[Document]) -> Plan:
+    """Write on a JobSet what the first failed Job of each attempt knows, once for each attempt."""
+    known = told(jobset)
+    heard = {entry.get("attempt") for entry in known}
+    fresh: dict[int, Document] = {}
+    for job in sorted(filter(told, jobs), key=_failed_at):
+        attempt = int(labels_of(job).get(labels.RESTART_ATTEMPT, "0"))
+        if attempt not in heard:
+            fresh.setdefault(attempt, job)
+    entries = [
+        {**entry, "job": name_of(job), "attempt": attempt}
+        for attempt, job in sorted(fresh.items())
+        if is_true(job, "Failed")
+        for entry in told(job)
+    ]
+    return _write(kinds.JOB_SET, jobset, entries) if entries else NOTHING
+
+
+def _failed_at(job: Document) -> tuple[str, str]:
+    return (condition_of(job, "Failed") or {}).get("lastTransitionTime", "~"), name_of(job)
 
 
 def _write(kind: Kind, document: Document, entries: Sequence[Document]) -> Plan:

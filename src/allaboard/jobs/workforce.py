@@ -36,13 +36,23 @@ def manage(tally: Tally, record: backoff.Record, now: datetime) -> Change:
     """Too many go, too few come; both never happen in one pass."""
     order = tally.order
     if order.suspended:
-        return Change(remove=tally.active[:MOST_AT_ONCE], uncounted=True)
+        return _let_go(tally.active, now)
     wanted = _wanted(tally)
     surplus = _surplus(order, tally.active, max(len(tally.active) - wanted, 0))
     if surplus:
-        return Change(remove=surplus[:MOST_AT_ONCE], uncounted=True)
+        return _let_go(surplus, now)
     missing = wanted - len(tally.active) - (tally.terminating if order.replace_failed_only else 0)
-    return _hire(tally, min(missing, MOST_AT_ONCE), record, now) if missing > 0 else Change()
+    if missing <= 0:
+        return Change()
+    change = _hire(tally, min(missing, MOST_AT_ONCE), record, now)
+    if change.make and missing > MOST_AT_ONCE:
+        change.again = now  # what a pass makes itself does not wake its Job
+    return change
+
+
+def _let_go(members: Sequence[Member], now: datetime) -> Change:
+    again = now if len(members) > MOST_AT_ONCE else None
+    return Change(remove=list(members[:MOST_AT_ONCE]), uncounted=True, again=again)
 
 
 def _wanted(tally: Tally) -> int:

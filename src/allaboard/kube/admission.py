@@ -55,7 +55,8 @@ class Hook(Protocol):
     """Who asks to be asked.
 
     Both methods are optional: `mutate(request, view) -> Document | None` (None: unchanged) and
-    `validate(request, view) -> Verdict`.
+    `validate(request, view) -> Verdict`. Also optional, and for a real API server only: `selector` (labels) and
+    `condition` (a CEL expression) say which documents it asks about, `is_courtesy` that it may go on without us.
     """
 
     name: str

@@ -1,14 +1,16 @@
-"""Our own certificate authority: a key pair for the plane, and certificates that name where it listens."""
+"""Our own certificate authority: a key pair for the plane, certificates that name where it listens, and users."""
 
 from __future__ import annotations
 
 import ipaddress
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -48,6 +50,21 @@ def make_authority(name: str, now: datetime) -> Pair:
 
 def issue(authority: Pair, name: str, alternatives: list[str], now: datetime) -> Pair:
     """A server certificate for names and addresses, signed by the authority (clean under X509_STRICT)."""
+    names = x509.SubjectAlternativeName([_alternative(text) for text in alternatives])
+    extensions = (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), names)
+    return _issued(authority, _name(name), extensions, (now, CERTIFICATE_LIFE))
+
+
+def issue_client(authority: Pair, name: str, groups: Sequence[str], span: tuple[datetime, timedelta]) -> Pair:
+    """A client certificate: the common name is a user, each organization a group it is in."""
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    subject = x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    return _issued(authority, subject, (x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]),), span)
+
+
+def _issued(
+    authority: Pair, subject: x509.Name, extensions: Sequence[x509.ExtensionType], span: tuple[datetime, timedelta]
+) -> Pair:
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     issuer_key = serialization.load_pem_private_key(authority.key, password=None)
     assert isinstance(issuer_key, ec.EllipticCurvePrivateKey)
@@ -58,16 +75,29 @@ def issue(authority: Pair, name: str, alternatives: list[str], now: datetime) ->
     )  # fmt: skip
     signer = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     builder = (
-        _builder(_name(name), key.public_key(), now, CERTIFICATE_LIFE)
+        _builder(subject, key.public_key(), *span)
         .issuer_name(issuer.subject)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(usage, critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([_alternative(text) for text in alternatives]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(signer), critical=False)
     )
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
     return _pem(builder.sign(issuer_key, hashes.SHA256()), key)
+
+
+def is_good_for(pair: Pair, authority: Pair, names: list[str], until: datetime) -> bool:
+    """Whether a pair is the authority's, names all of these, and will still stand at that moment."""
+    try:
+        found = x509.load_pem_x509_certificate(pair.certificate)
+        issuer = x509.load_pem_x509_certificate(authority.certificate)
+        found.verify_directly_issued_by(issuer)
+        held = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
+        return False
+    said = {str(entry.value) for entry in held}
+    return set(names) <= said and min(found.not_valid_after_utc, issuer.not_valid_after_utc) > until
 
 
 def keep(folder: Path, stem: str, pair: Pair) -> tuple[Path, Path]:

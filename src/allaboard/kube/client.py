@@ -71,10 +71,21 @@ class Writer(Protocol):
 
 @runtime_checkable
 class Batch(Protocol):
-    """A writer that can do many creates for the price of one; the loop uses it where it is there."""
+    """A writer that can do many writes with one commit; the loop uses it where it is there."""
 
     async def many(self, writes: Sequence[tuple[Kind, Document]], *, manager: str) -> list[Document | ApiError] | None:
         """Create each of these; the answer to each is its document or its refusal. None: create them one by one."""
+
+    async def apply_new(
+        self, writes: Sequence[tuple[Kind, Document]], *, manager: str
+    ) -> list[Document | ApiError] | None:
+        """Apply each of these, by force, where none of them exists. None: apply them one by one."""
+
+    async def bind_many(self, binds: Sequence[tuple[Key, str, str]]) -> list[ApiError | None]:
+        """Tell each pod (key and uid) its node; the answer to each is its refusal, if any."""
+
+    async def delete_many(self, kind: Kind, deletions: Sequence[tuple[Key, str]]) -> list[ApiError | None] | None:
+        """Ask each of these (key and uid) to go, in the kind's own way. None: delete them one by one."""
 
 
 class Watcher(Protocol):

@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from allaboard.api.documents import Document, Key
-from allaboard.api.errors import ApiError, Conflict
+from allaboard.api.errors import ApiError, Conflict, Forbidden
 from allaboard.api.kinds import Kind
 from allaboard.api.meta import controller_of, is_true, key_of, namespace_of, refers_to, revision_of
 from allaboard.kube.client import Client
@@ -20,7 +20,7 @@ from allaboard.kube.clock import Clock
 from allaboard.kube.events import Recorder
 from allaboard.kube.hands import Hands, Written, nothing_to_say
 from allaboard.kube.informer import Handler, Informers
-from allaboard.kube.metrics import Meter
+from allaboard.kube.metrics import meter_of
 from allaboard.kube.plan import Plan
 from allaboard.kube.queue import Queue
 
@@ -28,6 +28,7 @@ log = logging.getLogger("allaboard")
 
 RESYNC = timedelta(hours=10)  # seed 003: whatever was missed is looked at again
 WORKERS = 8
+QUOTA = "exceeded quota: "  # how the API server begins to say that there is not enough
 
 
 def own_key(document: Document) -> Iterable[Key]:
@@ -61,7 +62,8 @@ class Controller(Protocol):
 
     Optional: `manager` names another field manager and event source than `name`; `observe(kind, old, new)` hears
     every change before keys are due, for a controller that keeps a state of its own; `refused(write, error)`
-    gives the events to write when the server refuses an Apply or a Create.
+    gives the events to write when the server refuses an Apply or a Create; `wrote(key, plan, written)` hears what the
+    server answered to a plan that was carried out.
     """
 
     @property
@@ -72,6 +74,10 @@ class Controller(Protocol):
     async def reconcile(self, key: Key) -> Plan: ...
 
 
+def _unheard(_key: Key, _plan: Plan, _written: Written) -> None:
+    """For a controller that does not ask what became of its plans."""
+
+
 def _no_remarks(_key: Key, _plan: Plan) -> Iterable[str]:
     """For a controller that has nothing to add to the log (`remarks` is optional, too)."""
     return ()
@@ -80,14 +86,18 @@ def _no_remarks(_key: Key, _plan: Plan) -> Iterable[str]:
 class Loop:
     """One controller at work: its queue, its workers and its hands."""
 
-    def __init__(self, controller: Controller, client: Client, informers: Informers, clock: Clock) -> None:
+    def __init__(
+        self, controller: Controller, client: Client, informers: Informers, clock: Clock, workers: int = WORKERS
+    ) -> None:
         self.controller, self.client, self.informers, self.clock = controller, client, informers, clock
-        self.queue = Queue(clock, jitter=random.random)
-        self._meter = Meter(controller.name)
+        self.workers = workers
+        self._meter = meter_of(controller.name)
+        self.queue = Queue(clock, jitter=random.random, count=self._meter)
         manager = getattr(controller, "manager", controller.name)
         recorder = Recorder(manager, lambda: f"{time.time_ns():x}{random.randrange(4096):03x}")
         self.hands = Hands(client, clock, recorder, getattr(controller, "refused", nothing_to_say))
         self.hands.lost = getattr(controller, "lost", None)
+        self._wrote: Callable[[Key, Plan, Written], None] = getattr(controller, "wrote", _unheard)
         for watch in controller.watches:
             informers.of(watch.kind)
 
@@ -97,7 +107,7 @@ class Loop:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(), name=f"{self.controller.name} delays")
             group.create_task(self._resync(), name=f"{self.controller.name} resync")
-            for number in range(WORKERS):
+            for number in range(self.workers):
                 group.create_task(self._work(), name=f"{self.controller.name} worker {number}")
 
     def _subscribe(self) -> None:
@@ -106,23 +116,23 @@ class Loop:
             self.informers.of(watch.kind).subscribe(self._handler(watch, observe))
 
     def _handler(self, watch: Watch, observe: Callable[..., None] | None) -> Handler:
+        kind, keys, add = watch.kind, watch.keys, self.queue.add
+
         def handle(old: Document | None, new: Document | None) -> None:
             if observe is not None:
-                self._observed(observe, watch.kind, old, new)
+                try:
+                    observe(kind, old, new)
+                except Exception:  # the informer serves every controller: one that stumbles must not end it
+                    self._stumbled(kind, new or old or {})
             for document in (old, new):
                 if document is not None:
-                    for key in watch.keys(document):
-                        self.queue.add(key)
+                    for key in keys(document):
+                        add(key)
 
         return handle
 
-    def _observed(self, observe: Callable[..., None], kind: Kind, old: Document | None, new: Document | None) -> None:
-        try:
-            observe(kind, old, new)
-        except Exception:  # the informer serves every controller: one that stumbles over a document must not end it
-            log.exception(
-                'msg="Observation failed" controller=%s %s=%s', self.controller.name, kind, key_of(new or old or {})
-            )
+    def _stumbled(self, kind: Kind, document: Document) -> None:
+        log.exception('msg="Observation failed" controller=%s %s=%s', self.controller.name, kind, key_of(document))
 
     async def _resync(self) -> None:
         watch = self.controller.watches[0]
@@ -138,7 +148,7 @@ class Loop:
             started = time.perf_counter()
             result = await self._pass(key)
             self._meter.passed(result, time.perf_counter() - started)
-            self._meter.queued(self.queue.depth, self.queue.adds, self.queue.retries)
+            self._meter.depth = self.queue.depth
 
     async def _pass(self, key: Key) -> str:
         """One pass over one key; whatever goes wrong, the key comes back."""
@@ -146,17 +156,17 @@ class Loop:
             plan = await self.controller.reconcile(key)
             if plan:
                 self._tell(key, plan)
-                await self._catch_up(await self.hands.carry_out(plan))
+                written = await self.hands.carry_out(plan)
+                self._wrote(key, plan, written)
+                await self._catch_up(written)
         except Conflict as error:  # somebody wrote between our look and our write: look again
             log.debug("%s: %s: %s", self.controller.name, key, error)
             self.queue.failed(key)
             return "requeue"
         except Exception as error:  # the edge of the loop: one key's trouble must not stop the others
-            self._complain(key, error)
             self.queue.failed(key)
-            return "error"
-        if plan.again is not None:
-            self.queue.add_at(key, plan.again)
+            return self._judged(key, error)
+        self.queue.come_back(key, plan.again)
         self.queue.done(key)
         return "requeue_after" if plan.again is not None else "success"
 
@@ -182,6 +192,14 @@ class Loop:
         for sync in plan.status:
             done = " complete=true" if is_true(sync.document, "Complete") else ""
             log.info('msg="Status synced" %s%s', subject, done)
+
+    def _judged(self, key: Key, error: Exception) -> str:
+        """What a failed pass counts as; waiting for quota is no error (ruling 6)."""
+        if isinstance(error, Forbidden) and QUOTA in error.message:
+            log.info('msg="Waits for quota" %s=%s', self.controller.watches[0].kind.singular, key)
+            return "requeue"
+        self._complain(key, error)
+        return "error"
 
     def _complain(self, key: Key, error: Exception) -> None:
         about = self.controller.watches[0].kind.singular

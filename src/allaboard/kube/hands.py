@@ -6,16 +6,14 @@ import logging
 from asyncio import gather
 from collections.abc import Callable, Iterable, Sequence
 
-from prometheus_client import Counter
-
 from allaboard.api.documents import Document
 from allaboard.api.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
 from allaboard.api.kinds import Kind, kind_of
 from allaboard.api.meta import key_of
-from allaboard.kube import metrics
 from allaboard.kube.client import Batch, Client
 from allaboard.kube.clock import Clock
 from allaboard.kube.events import Recorder
+from allaboard.kube.metrics import meter_of
 from allaboard.kube.plan import Apply, Bind, Create, Delete, Event, Patch, Plan, Status, Update
 
 log = logging.getLogger("allaboard")
@@ -23,6 +21,8 @@ log = logging.getLogger("allaboard")
 Group = tuple[Document, ...]
 Write = Apply | Create | Group | Update | Patch | Bind | Delete | Status
 Written = list[tuple[Kind, Document]]
+VERBS: dict[type, str] = {kind: kind.__name__.lower() for kind in (Apply, Create, Update, Patch, Bind, Delete, Status)}
+VERBS[tuple] = "together"
 Refused = Callable[[Apply | Create, ApiError], Iterable[Event]]
 Lost = Callable[[Group, ApiError], None]
 
@@ -38,8 +38,8 @@ class Hands:
     def __init__(self, client: Client, clock: Clock, recorder: Recorder, refused: Refused = nothing_to_say) -> None:
         self.client, self.clock, self.recorder, self.refused = client, clock, recorder, refused
         self.manager = recorder.source
-        self._counts: dict[type, Counter] = {}
-        self._many = client.many if isinstance(client, Batch) else None
+        self._writes = meter_of(self.manager).writes
+        self._at_once = client if isinstance(client, Batch) else None
         self.lost: Lost | None = None
 
     async def carry_out(self, plan: Plan) -> Written:
@@ -59,9 +59,7 @@ class Hands:
         """Every write of a stage at once; all are tried before the first failure is raised."""
         if len(writes) == 1:
             return await self._write(writes[0])
-        answers: Sequence[Written | BaseException] | None = None
-        if isinstance(writes[0], Create):
-            answers = await self._batch([write for write in writes if isinstance(write, Create)])
+        answers = await self._batch(writes)
         if answers is None:
             answers = await gather(*map(self._write, writes), return_exceptions=True)
         written: Written = []
@@ -71,27 +69,66 @@ class Hands:
             written += answer
         return written
 
-    async def _batch(self, writes: Sequence[Create]) -> list[Written | BaseException] | None:
-        """Many creates with one commit; None where the client cannot do that."""
-        if self._many is None:
+    async def _batch(self, writes: Sequence[Write]) -> Sequence[Written | BaseException] | None:
+        """Every write of a stage with one commit; None where there is no such way."""
+        if self._at_once is None:
             return None
-        answers = await self._many([(write.kind, write.document) for write in writes], manager=self.manager)
+        match writes[0]:
+            case Apply():
+                return await self._apply_all(self._at_once, [write for write in writes if isinstance(write, Apply)])
+            case Create():
+                return await self._create_all(self._at_once, [write for write in writes if isinstance(write, Create)])
+            case Bind():
+                return await self._bind_all(self._at_once, [write for write in writes if isinstance(write, Bind)])
+            case Delete():
+                return await self._delete_all(self._at_once, [write for write in writes if isinstance(write, Delete)])
+        return None
+
+    async def _apply_all(self, client: Batch, writes: list[Apply]) -> list[Written | BaseException] | None:
+        if any(write.subresource for write in writes):
+            return None
+        answers = await client.apply_new([(write.kind, write.document) for write in writes], manager=self.manager)
         if answers is None:
             return None
-        self._count(Create).inc(len(writes))
+        self._writes["apply"] += len(writes)
         return [await self._answered(write, answer) for write, answer in zip(writes, answers, strict=True)]
 
-    async def _answered(self, write: Create, answer: Document | ApiError) -> Written | ApiError:
+    async def _create_all(self, client: Batch, writes: list[Create]) -> list[Written | BaseException] | None:
+        answers = await client.many([(write.kind, write.document) for write in writes], manager=self.manager)
+        if answers is None:
+            return None
+        self._writes["create"] += len(writes)
+        return [await self._answered(write, answer) for write, answer in zip(writes, answers, strict=True)]
+
+    async def _bind_all(self, client: Batch, writes: list[Bind]) -> list[Written | BaseException]:
+        self._writes["bind"] += len(writes)
+        refusals = await client.bind_many([(write.pod, write.uid, write.node) for write in writes])
+        return [[] if refusal is None else refusal for refusal in refusals]
+
+    async def _delete_all(self, client: Batch, writes: list[Delete]) -> list[Written | BaseException] | None:
+        kind = writes[0].kind
+        if any(write.kind != kind or write.propagation or write.grace is not None for write in writes):
+            return None
+        refusals = await client.delete_many(kind, [(write.key, write.uid) for write in writes])
+        if refusals is None:
+            return None
+        self._writes["delete"] += len(writes)
+        return [
+            [] if refusal is None or _is_gone(write, refusal) else refusal
+            for write, refusal in zip(writes, refusals, strict=True)
+        ]
+
+    async def _answered(self, write: Apply | Create, answer: Document | ApiError) -> Written | ApiError:
         if not isinstance(answer, ApiError):
             return [(write.kind, answer)]
-        if isinstance(answer, AlreadyExists):
+        if isinstance(answer, AlreadyExists) and isinstance(write, Create):
             return []
         if isinstance(answer, Invalid | Forbidden | NotFound):
             await self._complain(write, answer)
         return answer
 
     async def _write(self, write: Write) -> Written:
-        self._count(type(write)).inc()
+        self._writes[VERBS[type(write)]] += 1
         match write:
             case Apply():
                 return [(write.kind, await self._apply(write))]
@@ -120,13 +157,6 @@ class Hands:
             self.lost(group, error)
             return []
         return [(kind_of(document), document) for document in created]
-
-    def _count(self, kind: type) -> Counter:
-        """Looking a counter up by its labels costs more than counting."""
-        if kind not in self._counts:
-            verb = "together" if kind is tuple else kind.__name__.lower()
-            self._counts[kind] = metrics.WRITES.labels(self.manager, verb)
-        return self._counts[kind]
 
     async def _apply(self, write: Apply) -> Document:
         options = {"manager": self.manager, "subresource": write.subresource}
@@ -163,10 +193,8 @@ class Hands:
             await self.client.delete(
                 write.kind, write.key, uid=write.uid, propagation=write.propagation, grace=write.grace
             )
-        except NotFound:
-            pass
-        except Conflict:  # a namesake with another uid: the one we meant is gone
-            if not write.uid:
+        except ApiError as error:
+            if not _is_gone(write, error):
                 raise
         return []
 
@@ -185,9 +213,7 @@ class Hands:
         now = self.clock.now()
         writes = [self.recorder.write(event, now) for event in events]
         new = [write for write in writes if isinstance(write, Create)]
-        answers: Sequence[Written | BaseException] | None = None
-        if len(new) == len(writes) > 1:
-            answers = await self._batch(new)
+        answers = await self._batch(new) if len(new) == len(writes) > 1 else None
         if answers is None:
             answers = await gather(*map(self._write, writes), return_exceptions=True)
         for event, answer in zip(events, answers, strict=True):
@@ -200,3 +226,8 @@ class Hands:
             self.recorder.forget(event)
         if isinstance(answer, ApiError):
             log.debug("event %s about %s was not written: %s", event.reason, key_of(event.regarding), answer)
+
+
+def _is_gone(write: Delete, error: ApiError) -> bool:
+    """Nothing is left to delete: there is no such object, or only a namesake with another uid."""
+    return isinstance(error, NotFound) or (isinstance(error, Conflict) and bool(write.uid))

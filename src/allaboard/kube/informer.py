@@ -25,6 +25,7 @@ Handler = Callable[[Document | None, Document | None], None]
 
 # How often a kind that is not served is asked for again: somebody may install it.
 UNSERVED = timedelta(seconds=15)
+_GRAVES = 1000  # deletions remembered of each kind
 
 
 class Informer:
@@ -33,6 +34,7 @@ class Informer:
     def __init__(self, client: Watcher, kind: Kind, clock: Clock, select: Select = EVERYTHING) -> None:
         self.client, self.kind, self.clock, self.select = client, kind, clock, select
         self.documents: dict[Key, Document] = {}
+        self._graves: dict[Key, int] = {}
         self.revision = 0
         self.synced = asyncio.Event()
         self._by_namespace: dict[str, dict[Key, Document]] = {}
@@ -101,27 +103,44 @@ class Informer:
                 await self.clock.sleep_until(self.clock.now() + timedelta(milliseconds=100))
 
     def take(self, changes: Sequence[Change]) -> None:
-        """Take in a batch of changes, in order."""
+        """Take in a batch of changes. What comes twice or too late, as after a broken connection, is no news."""
         revision = self.revision
         for change in changes:
             document = _lean(change.document)
-            revision = max(revision, int(revision_of(document) or 0))
-            if change.type == "DELETED":
-                self._forget(key_of(document), document)
-            elif change.type != "BOOKMARK":
-                self._remember(key_of(document), document)
+            at = int(document["metadata"].get("resourceVersion") or 0)
+            revision = max(revision, at)
+            if change.type == "BOOKMARK":
+                continue
+            key = key_of(document)
+            known = self._known(key)
+            if change.type == "DELETED" and at >= known:
+                self._bury(key, at)
+                self._forget(key, document)
+            elif change.type != "DELETED" and at > known:
+                self._remember(key, document)
         self._advance(revision)
 
+    def _known(self, key: Key) -> int:
+        """The revision up to which we know a document, the one it was deleted at included."""
+        found = self.documents.get(key)
+        return int(found["metadata"].get("resourceVersion") or 0) if found is not None else self._graves.get(key, 0)
+
+    def _bury(self, key: Key, revision: int) -> None:
+        """Remember for a while when a document went, so that no straggler brings it back."""
+        self._graves[key] = revision
+        while len(self._graves) > _GRAVES:
+            del self._graves[next(iter(self._graves))]
+
     def _remember(self, key: Key, document: Document) -> None:
-        old = self.documents.get(key)
+        old, controller = self.documents.get(key), _controller_uid(document)
         if old is not None and uid_of(old) != uid_of(document):  # a namesake: the old one is gone
             self._forget(key)
             old = None
-        if old is not None:
-            self._unindex(key, old)
+        if old is not None and (before := _controller_uid(old)) != controller:
+            _drop(self._by_controller, before, key)
         self.documents[key] = document
         self._by_namespace.setdefault(key.namespace, {})[key] = document
-        self._by_controller.setdefault(_controller_uid(document), {})[key] = document
+        self._by_controller.setdefault(controller, {})[key] = document
         self._tell(old, document)
 
     def _forget(self, key: Key, last: Document | None = None) -> None:
@@ -129,16 +148,9 @@ class Informer:
         old = self.documents.pop(key, None)
         if old is None:
             return
-        self._unindex(key, old)
+        _drop(self._by_namespace, key.namespace, key)
+        _drop(self._by_controller, _controller_uid(old), key)
         self._tell(last or old, None)
-
-    def _unindex(self, key: Key, old: Document) -> None:
-        for index, value in ((self._by_namespace, namespace_of(old)), (self._by_controller, _controller_uid(old))):
-            bucket = index.get(value)
-            if bucket is not None:
-                bucket.pop(key, None)
-                if not bucket:
-                    del index[value]
 
     def _tell(self, old: Document | None, new: Document | None) -> None:
         for handler in self._handlers:
@@ -166,6 +178,14 @@ def _lean(document: Document) -> Document:
 def _controller_uid(document: Document) -> str:
     owner = controller_of(document)
     return str(owner["uid"]) if owner else ""
+
+
+def _drop(index: dict[str, dict[Key, Document]], value: str, key: Key) -> None:
+    bucket = index.get(value)
+    if bucket is not None:
+        bucket.pop(key, None)
+        if not bucket:
+            del index[value]
 
 
 class Informers:

@@ -28,6 +28,16 @@ class ConfigError(AboardError):
 
 def write_kubeconfig(server: str, authority: bytes, token: str) -> bytes:
     """A kubeconfig for one administrator of one embedded plane."""
+    return _written(server, authority, {"token": token})
+
+
+def certified_kubeconfig(server: str, authority: bytes, certificate: bytes, key: bytes) -> bytes:
+    """A kubeconfig for a user who shows a certificate."""
+    texts = {"client-certificate-data": certificate, "client-key-data": key}
+    return _written(server, authority, {name: base64.b64encode(text).decode() for name, text in texts.items()})
+
+
+def _written(server: str, authority: bytes, user: Document) -> bytes:
     cluster = {"server": server}
     if authority:
         cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
@@ -36,7 +46,7 @@ def write_kubeconfig(server: str, authority: bytes, token: str) -> bytes:
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "aboard", "cluster": cluster}],
-        "users": [{"name": "aboard", "user": {"token": token}}],
+        "users": [{"name": "aboard", "user": user}],
         "contexts": [{"name": "aboard", "context": context}],
         "current-context": "aboard",
     }

@@ -30,6 +30,9 @@ class Candidate:
 
     identity: str
     lease: Key
+    term: timedelta = TERM
+    renew_before: timedelta = RENEW_BEFORE
+    ask_again: timedelta = ASK_AGAIN
 
 
 def claim(candidate: Candidate, lease: Document | None, now: datetime) -> Document | None:
@@ -41,7 +44,7 @@ def claim(candidate: Candidate, lease: Document | None, now: datetime) -> Docume
     taken = holder != candidate.identity
     wanted = {
         "holderIdentity": candidate.identity,
-        "leaseDurationSeconds": int(TERM.total_seconds()),
+        "leaseDurationSeconds": int(candidate.term.total_seconds()),
         "acquireTime": micro_stamp(now) if taken else spec.get("acquireTime"),
         "renewTime": micro_stamp(now),
         "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (1 if taken and lease else 0),
@@ -58,7 +61,7 @@ def _is_over(spec: Document, now: datetime) -> bool:
 async def lead(client: Client, candidate: Candidate, clock: Clock, work: Callable[[], Awaitable[None]]) -> None:
     """Wait for the lease, work while it is ours, stop the moment it is not (by raising `Deposed`)."""
     while not await _try(client, candidate, clock):
-        await clock.sleep_until(clock.now() + ASK_AGAIN)
+        await clock.sleep_until(clock.now() + candidate.ask_again)
     working = asyncio.ensure_future(work())
     renewing = asyncio.ensure_future(_renew(client, candidate, clock))
     try:
@@ -72,11 +75,11 @@ async def lead(client: Client, candidate: Candidate, clock: Clock, work: Callabl
 
 
 async def _renew(client: Client, candidate: Candidate, clock: Clock) -> None:
-    good_until = clock.now() + RENEW_BEFORE
+    good_until = clock.now() + candidate.renew_before
     while clock.now() < good_until:
-        await clock.sleep_until(clock.now() + ASK_AGAIN)
+        await clock.sleep_until(clock.now() + candidate.ask_again)
         if await _try(client, candidate, clock):
-            good_until = clock.now() + RENEW_BEFORE
+            good_until = clock.now() + candidate.renew_before
     raise Deposed(f'lease "{candidate.lease}" could not be renewed by {candidate.identity}')
 
 

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from allaboard.api.documents import Key
 from allaboard.kube.clock import Clock
+from allaboard.kube.metrics import Meter
 
 # Ruling 6: 5 ms doubling to 1000 s, per key.
 FIRST_DELAY = timedelta(milliseconds=5)
@@ -27,9 +28,9 @@ def backoff(failures: int, jitter: float = 0.0) -> timedelta:
 class Queue:
     """The keys of one controller, in the order they became due."""
 
-    def __init__(self, clock: Clock, jitter: Callable[[], float] = lambda: 0.0) -> None:
+    def __init__(self, clock: Clock, jitter: Callable[[], float] = lambda: 0.0, count: Meter | None = None) -> None:
         self.clock, self.jitter = clock, jitter
-        self.adds = self.retries = 0
+        self.count = count or Meter()
         self._ready: deque[Key] = deque()
         self._due: set[Key] = set()  # waiting in _ready, or to be put there when its worker is done
         self._working: set[Key] = set()
@@ -53,7 +54,7 @@ class Queue:
         if key in self._due:
             return
         self._due.add(key)
-        self.adds += 1
+        self.count.adds += 1
         if key not in self._working:
             self._make_ready(key)
 
@@ -61,9 +62,13 @@ class Queue:
         """The key is due at a moment; the earliest of several wins."""
         if key in self._at and self._at[key] <= moment:
             return
+        self._set(key, moment)
+
+    def _set(self, key: Key, moment: datetime) -> None:
         self._at[key] = moment
         heapq.heappush(self._later, (moment, key))
-        self._alarm.set()
+        if self._later[0] == (moment, key):  # else somebody is woken before this anyway
+            self._alarm.set()
 
     async def get(self) -> Key:
         """The next key; the caller must say `done` (or `failed`) with it."""
@@ -76,6 +81,13 @@ class Queue:
         self._working.add(key)
         return key
 
+    def come_back(self, key: Key, moment: datetime | None) -> None:
+        """A pass that has seen everything says when to look again; that replaces what earlier ones said."""
+        if moment is None:
+            self._at.pop(key, None)
+        elif self._at.get(key) != moment:
+            self._set(key, moment)
+
     def done(self, key: Key) -> None:
         """The pass is over and went well: the back-off starts afresh."""
         self._failures.pop(key, None)
@@ -84,7 +96,7 @@ class Queue:
     def failed(self, key: Key) -> datetime:
         """The pass failed: the key comes back later, and later each time."""
         self._failures[key] = self._failures.get(key, 0) + 1
-        self.retries += 1
+        self.count.retries += 1
         moment = self.clock.now() + backoff(self._failures[key], self.jitter())
         self.add_at(key, moment)
         self._release(key)

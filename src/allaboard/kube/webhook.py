@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from allaboard.api.documents import Document, Documents, Key, dig
-from allaboard.api.errors import ApiError
+from allaboard.api.errors import ApiError, NotFound
 from allaboard.api.kinds import KNOWN, Kind
 from allaboard.api.meta import name_of
 from allaboard.kube.admission import Hook
-from allaboard.kube.informer import Informers
+from allaboard.kube.client import Reader, Select
 
-Receive = Callable[[], Awaitable[Document]]
-Send = Callable[[Document], Awaitable[None]]
+log = logging.getLogger("allaboard")
+
+Message = MutableMapping[str, object]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+VERBS = ("mutate", "validate")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,48 +36,111 @@ class Asked:
     subresource: str
 
 
-class Known:
-    """Other documents, from the informers of this process."""
+class BadReview(ValueError):
+    """What was sent is no AdmissionReview of a kind we know."""
 
-    def __init__(self, informers: Informers) -> None:
-        self.informers = informers
+
+class Fetched:
+    """Other documents, fetched as they are asked for.
+
+    A hook is pure and asks without waiting: what is not here yet is noted, fetched, and the hook asked again. It
+    reads the cluster itself, so a runtime that was created a moment ago is there.
+    """
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.found: dict[tuple[Kind, Key], Document | None] = {}
+        self.lists: dict[tuple[Kind, str], Documents] = {}
+        self.wanted: list[tuple[Kind, Key | str]] = []
 
     def get(self, kind: Kind, key: Key) -> Document | None:
-        return self.informers.of(kind).documents.get(key)
+        if (kind, key) not in self.found:
+            self.wanted.append((kind, key))
+        return self.found.get((kind, key))
 
     def list(self, kind: Kind, namespace: str = "") -> Documents:
-        return list(self.informers.of(kind).in_namespace(namespace))
+        if (kind, namespace) not in self.lists:
+            self.wanted.append((kind, namespace))
+        return self.lists.get((kind, namespace), [])
+
+    async def fetch(self) -> bool:
+        """Get what was missed; False where nothing was."""
+        missed, self.wanted = dict.fromkeys(self.wanted), []
+        for kind, what in missed:
+            if isinstance(what, Key):
+                self.found[kind, what] = await self.reader.get(kind, what)
+            else:
+                self.lists[kind, what] = await self._listed(kind, what)
+        return bool(missed)
+
+    async def _listed(self, kind: Kind, namespace: str) -> Documents:
+        try:
+            return await self.reader.list(kind, Select(namespace))
+        except NotFound:  # the cluster does not serve this kind
+            return []
 
 
 class Webhook:
     """An ASGI app: `/mutate/NAME` and `/validate/NAME` for every hook."""
 
-    def __init__(self, hooks: Sequence[Hook], informers: Informers) -> None:
-        self.hooks = {hook.name: hook for hook in hooks}
-        self.view = Known(informers)
+    def __init__(self, hooks: Sequence[Hook], reader: Reader) -> None:
+        self.hooks: Mapping[str, Hook] = {hook.name: hook for hook in hooks}
+        self.reader = reader
 
-    async def __call__(self, scope: Document, receive: Receive, send: Send) -> None:
-        _, verb, name = (scope["path"].split("/", 2) + ["", ""])[:3]
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        _, verb, name = (str(scope["path"]).split("/", 2) + ["", ""])[:3]
         hook = self.hooks.get(name)
-        if hook is None or not hasattr(hook, verb):
+        if hook is None or verb not in VERBS or not hasattr(hook, verb):
             await _answer(send, 404, {"message": f'no hook "{name}"; hooks are: {", ".join(sorted(self.hooks))}'})
             return
-        review = msgspec.json.decode(await _body(receive))
-        response = answer(hook, verb, asked(review["request"]), self.view)
-        response["uid"] = review["request"]["uid"]
-        await _answer(send, 200, {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
+        code, answer = await self._safely(hook, verb, await _body(receive))
+        await _answer(send, code, answer)
+
+    async def _safely(self, hook: Hook, verb: str, body: bytes) -> tuple[int, Document]:
+        try:
+            return 200, await self.review(hook, verb, body)
+        except BadReview as error:
+            return 400, {"message": str(error)}
+        except Exception as error:  # the edge of the door: the API server is told, and applies its failure policy
+            log.exception('msg="Admission failed" hook=%s', hook.name)
+            return 500, {"message": f'hook "{hook.name}" failed: {error}'}
+
+    async def review(self, hook: Hook, verb: str, body: bytes) -> Document:
+        """The whole answer to a review."""
+        review = _decoded(body)
+        request, view = asked(review["request"]), Fetched(self.reader)
+        response = answer(hook, verb, request, view)
+        while await view.fetch():
+            response = answer(hook, verb, request, view)
+        response["uid"] = review["request"].get("uid", "")
+        return {"apiVersion": review.get("apiVersion"), "kind": review.get("kind"), "response": response}
+
+
+def _decoded(body: bytes) -> Document:
+    try:
+        review = msgspec.json.decode(body)
+    except msgspec.DecodeError as error:
+        raise BadReview(f"the body is no JSON: {error}") from error
+    if not isinstance(review, dict) or not isinstance(review.get("request"), dict):
+        raise BadReview("the body is no AdmissionReview: it has no request")
+    return review
 
 
 def asked(request: Document) -> Asked:
     """What an AdmissionReview asks about."""
-    group, version, name = (request["kind"][part] for part in ("group", "version", "kind"))
-    kind = next(k for k in KNOWN if (k.group, k.version, k.kind) == (group, version, name))
+    meant = request.get("kind") or {}
+    wanted = tuple(meant.get(part, "") for part in ("group", "version", "kind"))
+    kind = next((k for k in KNOWN if (k.group, k.version, k.kind) == wanted), None)
+    if kind is None:
+        raise BadReview(f'kind "{wanted[2]}" of "{wanted[0]}/{wanted[1]}" is not known here')
     new, old = request.get("object") or None, request.get("oldObject") or None
-    key = Key(request.get("namespace", ""), request.get("name") or name_of(new or old or {}))
+    key = Key(request.get("namespace", ""), request.get("name") or name_of(new or old or {"metadata": {}}))
     return Asked(request["operation"], kind, key, new, old, request.get("subResource", ""))
 
 
-def answer(hook: Hook, verb: str, request: Asked, view: Known) -> Document:
+def answer(hook: Hook, verb: str, request: Asked, view: Fetched) -> Document:
     """The response part of a review."""
     if verb == "mutate":
         changed = hook.mutate(request, view)  # type: ignore[attr-defined]
@@ -107,12 +175,14 @@ async def _body(receive: Receive) -> bytes:
     body = b""
     while True:
         message = await receive()
-        body += bytes(message.get("body", b""))
+        part = message.get("body")
+        body += part if isinstance(part, bytes) else b""
         if not message.get("more_body"):
             return body
 
 
 async def _answer(send: Send, code: int, document: Document) -> None:
-    headers = [(b"content-type", b"application/json")]
+    body = msgspec.json.encode(document)
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     await send({"type": "http.response.start", "status": code, "headers": headers})
-    await send({"type": "http.response.body", "body": msgspec.json.encode(document)})
+    await send({"type": "http.response.body", "body": body})

@@ -19,15 +19,17 @@ from allaboard.kube.http import Transport
 from allaboard.kube.remote import RemoteClient
 from allaboard.main.settings import Settings
 from allaboard.main.tasks import end, first_of
+from allaboard.node import post
 from allaboard.node.agent import Agent
 from allaboard.node.config import Config as NodeConfig
 from allaboard.node.config import TokenAsk
+from allaboard.node.families import end_process
 from allaboard.sdk.home import Home
 
 log = logging.getLogger("allaboard")
 
 AGENT_PAUSE = 1.0  # seconds before an agent that died is started again
-GRACE = 20.0  # seconds a node agent gets to end its pods
+GRACE = 60.0  # seconds a node agent gets to end its pods
 
 
 class NodeProcess:
@@ -37,6 +39,7 @@ class NodeProcess:
         self.settings, self.port = settings, port
         self._process: asyncio.subprocess.Process | None = None
         self._watching: asyncio.Task[object] | None = None
+        self._starting = asyncio.Lock()
 
     async def __aenter__(self) -> NodeProcess:
         home = self.settings.home
@@ -44,13 +47,15 @@ class NodeProcess:
         facts = {"home": str(home.path), "nodes": names, "gpus": self.settings.fake_gpus, "port": self.port}
         facts |= {"host_paths": list(self.settings.host_path)}
         write_private(home.path / "node.json", json.dumps(facts).encode())
+        await asyncio.to_thread(post.relieve, home.node)
         await self._start()
         self._watching = asyncio.create_task(self._watch())
         return self
 
     async def __aexit__(self, *_: object) -> None:
         assert self._process is not None and self._watching is not None
-        await end(self._watching)
+        async with self._starting:  # one that is just being started would be nobody's
+            await end(self._watching)
         if self._process.returncode is None:
             self._process.terminate()
         try:
@@ -79,7 +84,16 @@ class NodeProcess:
                 'msg="Node agent ended; starting it again" code=%s log=%s', code, self.settings.home.logs / "node.log"
             )
             await asyncio.sleep(AGENT_PAUSE)
-            await self._start()
+            async with self._starting:
+                await self._start()
+
+
+def end_leftover(home: Home) -> bool:
+    """End the agent that outlived its plane, and its pods with it; False where there is none."""
+    pid = post.holder(home.node)
+    if pid:
+        end_process(pid, signal.SIGTERM, GRACE)
+    return pid != 0
 
 
 def run_node(path: Path) -> None:
@@ -100,12 +114,18 @@ async def _node(home: Home, facts: Document) -> None:
         images=home.images,
         nodes=tuple(facts["nodes"]),
         gpus=facts["gpus"],
+        hidden=(str(home.path),),
+        volumes=home.path / "volumes",
         host_paths=tuple(facts["host_paths"]),
         api=("127.0.0.1", facts["port"]),
         token=(home.keys / "node.token").read_text(),
-        tokens=lambda ask: _account_token(client, ask),
+        tokens=lambda ask: account_token(client, ask),
     )
-    agent = Agent(client, config, SystemClock())
+    await work_until_told(Agent(client, config, SystemClock()))
+
+
+async def work_until_told(agent: Agent) -> None:
+    """Until SIGTERM; then the pods are ended."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
@@ -116,7 +136,7 @@ async def _node(home: Home, facts: Document) -> None:
     await end(working)
 
 
-async def _account_token(client: RemoteClient, ask: TokenAsk) -> str:
+async def account_token(client: RemoteClient, ask: TokenAsk) -> str:
     """A service account token for a pod's volume, bound to the pod."""
     bound = {"apiVersion": "v1", "kind": "Pod", "name": ask.pod, "uid": ask.uid}
     spec: Document = {"expirationSeconds": ask.seconds, "boundObjectRef": bound}

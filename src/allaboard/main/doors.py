@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
-import msgspec
-
 from allaboard.api.documents import Document
-from allaboard.api.errors import Unauthorized
+from allaboard.api.errors import AboardError, Unauthorized
 from allaboard.cluster.asgi import Receive, Scope, Send
 from allaboard.cluster.nodes import Fetched, Socket
+from allaboard.cluster.outside import Reply, Target, Unreachable
 from allaboard.cluster.server import App
 from allaboard.kube import http, reach
 from allaboard.main.heart import Heart
@@ -43,22 +43,43 @@ async def _once(body: bytes) -> AsyncIterator[bytes]:
     yield body
 
 
-async def call_webhook(url: str, review: Document, seconds: float, bundle: bytes) -> Document:
-    """Ask an admission webhook; its certificate must be signed by the bundle, or by whom the system trusts."""
-    parts = urlsplit(url)
+async def call_webhook(target: Target, body: bytes, seconds: float, bundle: bytes) -> Reply:
+    """Post to a webhook; its certificate must be signed by the bundle, or by whom the system trusts."""
+    parts = urlsplit(target.url)
+    name = parts.hostname or ""
     tls = ssl.create_default_context(cadata=bundle.decode() or None) if parts.scheme == "https" else None
-    port = parts.port or (443 if tls else 80)
-    transport = http.Transport(http.Address(parts.hostname or "", port, tls, parts.hostname or ""))
+    host, port = target.host or name, target.port or parts.port or (443 if tls else 80)
+    transport = http.Transport(http.Address(host, port, tls, name))
     query = f"?{parts.query}" if parts.query else ""
     headers = {"Content-Type": "application/json", "Accept": "application/json"}
     try:
-        call = http.Call("POST", f"{parts.path or '/'}{query}", headers=headers, body=msgspec.json.encode(review))
+        call = http.Call("POST", f"{parts.path or '/'}{query}", headers=headers, body=body)
         answer = await transport.call(call, seconds)
+    except (OSError, TimeoutError, AboardError) as fault:
+        raise Unreachable(f'Post "{target.url}": {_go_words(fault, host, port)}') from fault
     finally:
         await transport.close()
-    if answer.status >= 400:
-        raise OSError(f"the server answered {answer.status}")
-    return msgspec.json.decode(answer.body, type=Document)
+    return Reply(answer.status, answer.body)
+
+
+def _go_words(fault: BaseException, host: str, port: int) -> str:
+    """Why nobody answered, as Go's network library says it."""
+    chain = [fault, fault.__cause__, fault.__context__]
+    if any(isinstance(each, TimeoutError) for each in chain):
+        return "context deadline exceeded"
+    if any(isinstance(each, socket.gaierror) for each in chain):
+        return f"dial tcp: lookup {host}: no such host"
+    if any(isinstance(each, ConnectionRefusedError) for each in chain):
+        return f"dial tcp {host}:{port}: connect: connection refused"
+    distrust = next((each for each in chain if isinstance(each, ssl.SSLCertVerificationError)), None)
+    if distrust is not None:
+        return f"tls: failed to verify certificate: x509: {_distrust(distrust)}"
+    return "EOF" if any(isinstance(each, ConnectionError | EOFError) for each in chain) else str(fault)
+
+
+def _distrust(fault: ssl.SSLCertVerificationError) -> str:
+    words = fault.verify_message
+    return "certificate signed by unknown authority" if "issuer" in words or "self-signed" in words else words
 
 
 class Front:

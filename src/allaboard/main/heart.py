@@ -107,10 +107,10 @@ async def _make(client: Inside, document: Document, manager: str) -> None:
 
 def _first_objects(authority: str) -> list[Document]:
     system = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TrainingSettings().namespace}}
-    return [system, _trust(authority), *_public(), *(document for _, document in defaults.OBJECTS)]
+    return [system, _trust(authority), *public_version(), *(document for _, document in defaults.OBJECTS)]
 
 
-def _public() -> list[Document]:
+def public_version() -> list[Document]:
     """Which Trainer the plane speaks, for every client that has a name: the kubeflow SDK reads it first."""
     metadata = {"name": "kubeflow-trainer-public", "namespace": TrainingSettings().namespace}
     version = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}

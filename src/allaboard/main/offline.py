@@ -11,14 +11,14 @@ from allaboard.api.kinds import Kind, kind_of
 from allaboard.jobs.legacy import convert
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import SystemClock
-from allaboard.main import planning
+from allaboard.main import linting, planning
 from allaboard.node import images as node_images
 from allaboard.node import levels, profiles
 from allaboard.scheduling import replay
 from allaboard.training import lint, render
 
 # What the doors may ask without a plane.
-lint_report, lint_fix, render_texts = lint.report, lint.fix, render.texts
+lint_report, lint_fix, render_texts = linting.report, lint.fix, render.texts
 converted, probe = convert.convert, levels.probe
 images, read_profile = node_images.Images, profiles.read_profile
 forecast, fair_shares = planning.forecast, planning.fair_shares
@@ -28,7 +28,7 @@ async def snapshot(reader: Reader) -> bytes:
     """What a scheduling cycle on this cluster would see now."""
     now = SystemClock().now().timestamp()
     seen = await planning.look(reader, now)
-    return replay.save(seen.state, now, {"policy": "default"})
+    return replay.save(seen.state, now, seen.shard.spec)
 
 
 def replayed(data: bytes) -> str:

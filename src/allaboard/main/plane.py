@@ -11,7 +11,6 @@ import os
 import secrets
 import signal
 import socket
-import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -25,11 +24,11 @@ from allaboard import __version__
 from allaboard.api.errors import AboardError
 from allaboard.api.meta import stamp
 from allaboard.cluster.access import MASTERS, User
+from allaboard.cluster.outside import Outside
 from allaboard.cluster.server import Address, App, Doors, serve
 from allaboard.cluster.sqlite import Sqlite
 from allaboard.cluster.store import Journal, NoJournal
 from allaboard.cluster.tokens import Signer, read_tokens
-from allaboard.cluster.webhooks import Outside
 from allaboard.kube.certificates import Pair, issue, keep, kept, make_authority, write_private
 from allaboard.kube.clock import Clock, SystemClock
 from allaboard.kube.kubeconfig import write_kubeconfig
@@ -38,7 +37,7 @@ from allaboard.main.controllers import ADMISSION, CONTROLLERS
 from allaboard.main.doors import Front, NodeCalls, call_webhook
 from allaboard.main.heart import Heart, bootstrap
 from allaboard.main.settings import BadSetting, Settings, chosen_names, is_loopback, read_gates
-from allaboard.main.tasks import end, first_of
+from allaboard.main.tasks import end, first_of, log_lines
 from allaboard.node.config import LOOPBACK, PODS
 from allaboard.node.hosts import gateway_of
 from allaboard.sdk.home import Home
@@ -46,6 +45,7 @@ from allaboard.sdk.home import Home
 log = logging.getLogger("allaboard")
 
 COLLECT = 0.05  # seconds between collections of young garbage
+LONGEST_PAUSE = 16  # of so many rounds one is looked through at least
 THAW_EVERY = 20_000  # collections, a quarter of an hour
 
 
@@ -70,11 +70,7 @@ def read_settings(home: Home, options: Mapping[str, object]) -> Settings:
 
 def run_plane(settings: Settings) -> None:
     """Run a plane until SIGTERM or SIGINT."""
-    level = logging.INFO if settings.verbose else logging.WARNING
-    logging.addLevelName(logging.INFO, "info")
-    logging.addLevelName(logging.WARNING, "warning")
-    logging.addLevelName(logging.ERROR, "error")
-    logging.basicConfig(level=level, stream=sys.stderr, format="level=%(levelname)s %(message)s")
+    log_lines(verbose=settings.verbose)
     _tune_memory()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(Plane(settings, SystemClock()).run())
@@ -156,7 +152,8 @@ class Plane:
         names += [gateway_of(PODS), gateway_of(LOOPBACK)]  # where pods find the API
         pair = issue(authority, "kube-apiserver", list(dict.fromkeys(names)), self.clock.now())
         certificate, key = keep(self.home.keys, "server", pair)
-        return Address(settings.host, settings.port, certificate=str(certificate), key=str(key))
+        signed = str(self.home.keys / "ca.crt")
+        return Address(settings.host, settings.port, certificate=str(certificate), key=str(key), authority=signed)
 
     def _secret(self, name: str) -> str:
         """A random word of this plane, made at the first start."""
@@ -192,13 +189,16 @@ def _refuse_busy_port(settings: Settings) -> None:
 async def collect_often() -> None:
     """Collect young garbage often and freeze what survives: long pauses never come together.
 
-    Cycles among the frozen are only found by thawing everything, which is done rarely.
+    Cycles among the frozen are only found by thawing everything, which is done rarely. Our own controllers make none:
+    while nothing is found, fewer of the young are looked through.
     """
     gc.disable()
+    pause = 1
     while True:
-        for _ in range(THAW_EVERY):
+        for turn in range(THAW_EVERY):
             await asyncio.sleep(COLLECT)
-            gc.collect(1)
+            if turn % pause == 0:
+                pause = 1 if gc.collect(1) else min(2 * pause, LONGEST_PAUSE)
             gc.freeze()
         gc.unfreeze()
         gc.collect()

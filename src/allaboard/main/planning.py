@@ -22,7 +22,6 @@ from allaboard.scheduling.groupers.jobset import jobset as gangs_of
 from allaboard.scheduling.groups import gang_name
 from allaboard.scheduling.outcomes import why
 from allaboard.scheduling.podgroups import Settings, desired
-from allaboard.scheduling.policy import DEFAULT
 from allaboard.scheduling.snapshot import FOLLOWED, Snapshot
 from allaboard.scheduling.whatif import Answer, what_if
 from allaboard.training.facts import Facts
@@ -72,7 +71,8 @@ async def _listed(reader: Reader, kind: Kind) -> Documents:
 async def fair_shares(reader: Reader) -> dict[str, dict[str, float]]:
     """What every queue may have just now, by resource (cpu in milli, memory in bytes): the next cycle's division."""
     now = SystemClock().now().timestamp()
-    decided = cycle((await look(reader, now)).state, DEFAULT, now)
+    seen = await look(reader, now)
+    decided = cycle(seen.state, seen.shard.policy, now)
     return {queue: dict(zip(("cpu", "memory", "gpu"), fair)) for queue, fair in decided.fair_shares.items()}
 
 
@@ -103,7 +103,7 @@ def _forecast(seen: Snapshot, runtime: Document, job: Document, now: float) -> F
     gangs = list(_gangs(seen, _job_set(runtime, job), job))
     pods, queue = sum(len(gang.tasks) for gang in gangs), gangs[-1].queue if gangs else ""
     for gang in gangs:
-        answer = what_if(seen.state, DEFAULT, gang, now)
+        answer = what_if(seen.state, seen.shard.policy, gang, now)
         if answer.reason is not None or answer.action:
             break
     return _told(answer, queue, pods) if gangs else Forecast(queue, 0)

@@ -48,7 +48,7 @@ def chosen_names(given: object, registry: Mapping[str, object], option: str) -> 
     return names
 
 
-GATES = {"TrainJobStatus": True, "RestartJob": False, "ElasticJobSet": False}
+GATES = {"TrainJobStatus": True, "RestartJob": False, "ElasticJobSet": False, "InPlaceRestart": False}
 
 
 def read_gates(text: str) -> dict[str, bool]:

@@ -8,11 +8,12 @@ Upstream: structured-merge-diff (merge/update.go) and apimachinery's managedfiel
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import BadRequest
@@ -27,6 +28,7 @@ from allaboard.merge.fields import (
     without_trees,
 )
 from allaboard.merge.managers import APPLY, UPDATE, BadEntries, Owner, Owners, capped, conflict, entries_of, owners_of
+from allaboard.merge.reconcile import reconciled
 from allaboard.merge.refusals import Unmergeable
 from allaboard.merge.trees import Comparison, Misfit, compare, field_set, is_same, merge, remove, with_structs
 from allaboard.schema.nodes import LIST, MAP, Node
@@ -58,15 +60,14 @@ _UNOWNED = ("f:apiVersion", "f:kind")
 _NO_CHANGES = Comparison({}, {}, {})
 
 
-@dataclass(frozen=True, slots=True)
-class Actor:
+class Actor(msgspec.Struct, frozen=True):
     """Who writes: the field manager, the version of the API it speaks, the door it comes through, and the time."""
 
     manager: str
     api_version: str
     now: str
     subresource: str = ""
-    reset: Fields = field(default_factory=dict)  # fields this door ignores
+    reset: Fields = {}  # fields this door ignores
 
     def owner(self, operation: str, fields: Fields, time: str = "") -> Owner:
         return Owner(self.manager or "unknown", operation, self.api_version, fields, time, self.subresource)
@@ -79,6 +80,7 @@ def apply(live: Document | None, config: Document, structure: Structure, actor: 
     live = live if live is not None else blank(structure)
     try:
         owners = owners_of(live.get("metadata", {}).get("managedFields"), trusted=True)
+        owners = owners if structure.lasting else reconciled(owners, node)
     except BadEntries as problem:
         raise Unmergeable(f"failed to decode managed fields: {problem}") from None
     try:
@@ -91,7 +93,8 @@ def apply(live: Document | None, config: Document, structure: Structure, actor: 
 def _stated(config: Document, node: Node, actor: Actor) -> Fields:
     """The fields a configuration states; one that cannot be merged is refused before anything else is looked at."""
     metadata = config.get("metadata") or {}
-    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
+    owners = metadata.get("managedFields") if isinstance(metadata, dict) else None
+    if isinstance(owners, list) and all(isinstance(entry, dict) for entry in owners):
         raise BadRequest("metadata.managedFields must be nil")
     try:
         return without_trees(field_set(config, node, strict=True), actor.reset)
@@ -102,7 +105,8 @@ def _stated(config: Document, node: Node, actor: Actor) -> Fields:
     words = found[0] if len(found) == 1 else "\n".join(["errors:", *(f"  {complaint}" for complaint in found)])
     metadata = metadata if isinstance(metadata, dict) else {}
     group, _, version = actor.api_version.rpartition("/")
-    where = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={config.get('kind')}"
+    named = [name if isinstance(name := metadata.get(part), str) else "" for part in ("namespace", "name")]
+    where = f"{'/'.join(named)}; {group}/{version}, Kind={config.get('kind')}"
     raise Unmergeable(f"failed to create typed patch object ({where}): {words}")
 
 
@@ -220,9 +224,9 @@ def track(old: Document | None, new: Document, structure: Structure, actor: Acto
     An object that nobody tracks yet is left alone, unless this write creates it. Entries that a client sends back
     count (it may edit them); `[]` and `[{}]` forget them all.
     """
-    node = structure.root
     sent = new.get("metadata", {}).get("managedFields")
-    known = (old or {}).get("metadata", {}).get("managedFields")
+    known = old["metadata"].get("managedFields") if old is not None else None
+    ours = known is not None and (sent is None or bool(actor.subresource))
     try:
         owners = _believed(known, sent, actor)
         bare = _without_entries(new)
@@ -230,44 +234,42 @@ def track(old: Document | None, new: Document, structure: Structure, actor: Acto
             owners = _first(bare, structure, actor)
         elif owners or old is None:
             before = _without_entries(old) if old is not None else blank(structure)
-            owners = capped(_tracked(before, bare, node, actor, owners))
+            owners = owners if ours and structure.lasting else reconciled(owners, structure.root)
+            owners = capped(_tracked(before, bare, structure.root, actor, owners))
     except RecursionError:
         raise BadRequest(TOO_DEEP) from None
     return _with_entries(new, bare, owners)
 
 
-_SHAPES: dict[tuple[Structure, tuple[object, ...], bool], Owners] = {}
-_MOST_SHAPES = 1024
+_LAST: dict[tuple[Structure, bool], tuple[Document, Owners]] = {}  # of each kind and door, what was tracked last
+_MOST_KINDS = 1024
 
 
 def _first(new: Document, structure: Structure, actor: Actor) -> Owners:
-    """The owner of a new document. Flat documents of one shape (events) are owned alike, whatever they say."""
-    before = blank(structure)
-    shape = None if actor.subresource else _shape(new, before)
-    if shape is None:
-        return _tracked(before, new, structure.root, actor, {})
-    known = _SHAPES.get((structure, shape, bool(actor.reset)))
-    if known is None:
-        if len(_SHAPES) >= _MOST_SHAPES:
-            _SHAPES.clear()
-        known = _tracked(before, new, structure.root, actor, {})
-        _SHAPES[structure, shape, bool(actor.reset)] = known
-    return {mine.identity: mine for owner in known.values() if (mine := actor.owner(UPDATE, owner.fields, actor.now))}
+    """The owner of a new document; one that follows its twin (an event, a pod of one template) is owned as that is."""
+    if actor.subresource:
+        return _tracked(blank(structure), new, structure.root, actor, {})
+    door = (structure, bool(actor.reset))
+    last, owners = _LAST.get(door, (None, {}))
+    if last is None or not _are_twins(new, last):
+        owners = _tracked(blank(structure), new, structure.root, actor, {})
+        if len(_LAST) >= _MOST_KINDS:
+            _LAST.clear()
+    _LAST[door] = (new, owners)
+    return {mine.identity: mine for owner in owners.values() if (mine := actor.owner(UPDATE, owner.fields, actor.now))}
 
 
-def _shape(document: Document, before: Document) -> tuple[object, ...] | None:
-    """Which fields a document has that is no deeper than two maps; None for others."""
-    found: list[object] = []
-    for name, value in document.items():
-        if type(value) is dict:
-            if before.get(name) or any(type(item) in (dict, list) for item in value.values()):
-                return None
-            found.append((name, *value))
-        elif type(value) is list or type(before.get(name)) in (dict, list):
-            return None
-        else:
-            found.append((name, None) if name in before and is_same(value, before[name]) else name)
-    return tuple(found)
+def _are_twins(one: Document, other: Document) -> bool:
+    """Whether two documents have the same places: they differ in plain texts at most, and in no list."""
+    if one.keys() != other.keys():
+        return False
+    for name, value in one.items():
+        there = other[name]
+        if value is there or (type(value) is str and type(there) is str and value and there):
+            continue
+        if not (_are_twins(value, there) if type(value) is dict and type(there) is dict else value == there):
+            return False
+    return True
 
 
 def _believed(known: Any, sent: Any, actor: Actor) -> Owners:
@@ -323,10 +325,10 @@ def _with_entries(document: Document, bare: Document, owners: Owners) -> Documen
     """The document with these owners; the one that was given where both are what they were."""
     entries = entries_of(owners)
     metadata = document.get("metadata") or {}
-    before = _without_entries(document)
-    if is_same(before, bare) and (entries or None) == metadata.get("managedFields"):
+    if (entries or None) == metadata.get("managedFields") and is_same(_without_entries(document), bare):
         return document
-    return {**bare, "metadata": {**(bare.get("metadata") or {}), **({"managedFields": entries} if entries else {})}}
+    stated = bare.get("metadata") or {}
+    return {**bare, "metadata": {**stated, "managedFields": entries} if entries else dict(stated)}
 
 
 def _synced(config: Document, new: Document, actor: Actor) -> Document:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import Cause, Conflict
@@ -18,8 +18,7 @@ ANCIENT = "ancient-changes"
 APPLY, UPDATE = "Apply", "Update"
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(msgspec.Struct, frozen=True):
     """One entry: a manager, what it did, through which door, in which version of the API, and the fields it owns."""
 
     manager: str
@@ -93,6 +92,8 @@ def _owner(entry: Any, *, trusted: bool) -> Owner:
 
 def entries_of(owners: Owners) -> list[Document]:
     """The owners as managedFields lists them: applied first, then by time, name, version and subresource."""
+    if len(owners) == 1:
+        return [owner.entry() for owner in owners.values()]
     ordered = sorted(
         owners.values(),
         key=lambda owner: (owner.operation, owner.time, owner.manager, owner.api_version, owner.subresource),

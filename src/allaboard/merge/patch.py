@@ -11,15 +11,17 @@ from allaboard.api.errors import ApiError, BadRequest, Invalid, TooLarge
 from allaboard.merge.strategic import strategic_merge
 
 MOST_OPERATIONS = 10_000
-_OBJECT, _OPERATIONS = "map[string]interface {}", "[]handlers.jsonPatchOp"
+_OBJECT, _OPERATION = "map[string]interface {}", "handlers.jsonPatchOp"
+_OPERATIONS = f"[]{_OPERATION}"
 REJECTED = "the server rejected our request due to an error in our request"
 
 
 class Rejected(Invalid):
-    """A JSON patch that cannot be carried out: the API server does not say which operation."""
+    """A JSON patch that cannot be carried out: the API server does not say which operation; `why` is for others."""
 
-    def __init__(self) -> None:
+    def __init__(self, why: str = "") -> None:
         super().__init__(REJECTED)
+        self.why = why or REJECTED
 
     def status(self) -> Document:
         return ApiError.status(self) | {"details": {}}
@@ -57,11 +59,15 @@ def _merged(document: Any, patch: Any) -> Any:
 
 def json_patch(document: Document, operations: Any) -> Document:
     """RFC 6902, with the leniences of the API server: see `_STEPS` and `_place`."""
+    if operations is None:
+        return document
     if not isinstance(operations, list):
         found = _NAMES.get(type(operations), "number")
         raise BadRequest(f"error decoding patch: json: cannot unmarshal {found} into Go value of type {_OPERATIONS}")
     if len(operations) > MOST_OPERATIONS:
         raise TooLarge(f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(operations)}")
+    for operation in operations:
+        _check_types(operation)
     patched: Any = deepcopy(document)
     for operation in operations:
         patched = _carried_out(patched, operation)
@@ -70,15 +76,53 @@ def json_patch(document: Document, operations: Any) -> Document:
     return patched
 
 
+def _check_types(operation: Any) -> None:
+    """An operation is read as a struct before it is carried out."""
+    if operation is not None and not isinstance(operation, dict):
+        found = _NAMES.get(type(operation), "number")
+        raise BadRequest(f"error decoding patch: json: cannot unmarshal {found} into Go value of type {_OPERATION}")
+    for field in ("op", "path", "from"):
+        value = (operation or {}).get(field)
+        if value is not None and not isinstance(value, str):
+            found, where = _NAMES.get(type(value), "number"), f"Go struct field jsonPatchOp.{field}"
+            raise BadRequest(f"error decoding patch: json: cannot unmarshal {found} into {where} of type string")
+
+
+def unknown_words(operations: Any) -> list[str]:
+    """What the operations of a JSON patch say beyond what one can say."""
+    known = ("op", "path", "from", "value")
+    return [
+        f'unknown field "[{index}].{field}"'
+        for index, operation in enumerate(operations if isinstance(operations, list) else ())
+        if isinstance(operation, dict)
+        for field in operation
+        if field not in known
+    ]
+
+
 def _carried_out(document: Any, operation: Any) -> Any:
     name = operation.get("op") if isinstance(operation, dict) else None
     step = _STEPS.get(name) if isinstance(name, str) else None
     if step is None or not isinstance(operation.get("path"), str):
-        raise Rejected
+        raise Rejected(f"Unexpected kind: {name or 'unknown'}")
     try:
         return step(document, operation)
     except (KeyError, IndexError, TypeError, ValueError):
-        raise Rejected from None
+        raise Rejected(_why(document, str(name), operation["path"])) from None
+
+
+def _why(document: Any, name: str, path: str) -> str:
+    """Why an operation cannot be carried out, in the words of upstream's library."""
+    if name == "test":
+        return f"testing value {path} failed: test failed"
+    try:
+        _, last = _place(document, _pointer(path))
+    except (KeyError, IndexError, TypeError, ValueError):
+        shown = f'"{path}"' if name in ("add", "remove") else path
+        return f"{name} operation does not apply: doc is missing path: {shown}: missing value"
+    if name == "remove":
+        return f"error in remove for path: '{path}': Unable to remove nonexistent key: {last}: missing value"
+    return f"error in {name} for path: '{path}': Unable to access invalid index: {last}: invalid index referenced"
 
 
 def _pointer(text: str) -> list[str]:

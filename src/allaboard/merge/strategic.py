@@ -14,6 +14,7 @@ from allaboard.merge.refusals import Unmergeable, plain
 from allaboard.schema.nodes import DEDUCED, Node
 
 _ORDER, _DELETE = "$setElementOrder/", "$deleteFromPrimitiveList/"
+_GO = {dict: "map[string]interface {}", str: "string", bool: "bool", int: "int64"}
 _NAMES = {list: "array", str: "string", bool: "bool", type(None): "null"}
 
 
@@ -75,17 +76,15 @@ def _retained(out: Document, patch: Document) -> Document:
         return out
     kept = patch["$retainKeys"]
     if not isinstance(kept, list):
-        raise Unmergeable("invalid patch format of retainKeys")
+        raise BadRequest("invalid patch format of retainKeys")
     for name, item in patch.items():
         if item is not None and name not in kept and not name.startswith((_ORDER, _DELETE, "$retainKeys")):
-            raise Unmergeable("patch content doesn't match retainKeys list")
+            raise BadRequest("invalid patch format of retainKeys")
     return {name: item for name, item in out.items() if name in kept}
 
 
 def _forget(out: Document, name: str, gone: Any) -> None:
-    if not isinstance(gone, list):
-        raise Unmergeable("invalid patch format of primitive list")
-    if isinstance(out.get(name), list):
+    if isinstance(out.get(name), list) and isinstance(gone, list):
         out[name] = [item for item in out[name] if item not in gone]
 
 
@@ -117,8 +116,9 @@ def _ordered(out: Document, patch: Document, node: Node) -> set[str]:
         if not directive.startswith(_ORDER):
             continue
         name = directive.removeprefix(_ORDER)
-        if not isinstance(order, list):
-            raise Unmergeable("invalid patch format of setElementOrder list")
+        for part in (order, out.get(name)):
+            if not isinstance(part, list | None):
+                raise Unmergeable(f"expected a []interface {{}}, but received a {_GO.get(type(part), 'float64')}")
         if name not in out and name not in patch:
             continue
         child, before, change = node.child(name) or DEDUCED, out.get(name), patch.get(name)

@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from allaboard.api.twins import made_once
 from allaboard.merge.fields import LEAF, Fields, is_member, marked
-from allaboard.schema.nodes import ANY, DEDUCED, LIST, MAP, Node, is_closed
+from allaboard.schema.nodes import ANY, DEDUCED, LIST, MAP, SCALAR, Node, is_closed
 
 _MOST_STEPS = 4096
 _LARGE, _MOST_WHOLES = 8, 512
@@ -238,12 +239,23 @@ def _whole(value: Any, node: Node) -> Fields:
     how = _granular(node, value)
     if not how:
         return LEAF
-    out: Fields = {".": LEAF}
     if isinstance(value, dict):
+        if node.values is not None and node.values.shape == SCALAR and not node.fields:
+            return _whole_names(tuple(value), node)
+        out: Fields = {".": LEAF}
         _add_whole(out, value.items(), node)
         return out
-    out.update(_whole_items(value, node))
-    return out
+    return {".": LEAF, **_whole_items(value, node)}
+
+
+def _whole_names(names: tuple[str, ...], node: Node) -> Fields:
+    """Every place of a map of plain values (labels), which its names alone decide: few shapes serve many objects."""
+    if node.wholes is None or len(node.wholes) >= _MOST_WHOLES:
+        node.wholes = {}
+    found: Fields | None = node.wholes.get(names)
+    if found is None:
+        found = node.wholes[names] = {".": LEAF, **{f"f:{name}": LEAF for name in names}}
+    return found
 
 
 def _whole_items(items: list[Any], node: Node) -> Fields:
@@ -253,11 +265,16 @@ def _whole_items(items: list[Any], node: Node) -> Fields:
         return _each_whole(items, node)
     if node.wholes is None or len(node.wholes) >= _MOST_WHOLES:
         node.wholes = {}
-    text = msgspec.json.encode(items)
+    text = _text_of(items)
     found: Fields | None = node.wholes.get(text)
     if found is None:
         found = node.wholes[text] = _each_whole(items, node)
     return found
+
+
+@made_once
+def _text_of(items: list[Any]) -> bytes:
+    return msgspec.json.encode(items)
 
 
 def _each_whole(items: list[Any], node: Node) -> Fields:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import secrets
 import signal
 from datetime import timedelta
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from allaboard.api.documents import Document, Key, dig
 from allaboard.api.errors import ApiError, Conflict, NotFound
-from allaboard.api.kinds import POD, SERVICE
+from allaboard.api.kinds import POD, SERVICE, VOLUME
 from allaboard.api.labels import LAST_LINES
 from allaboard.api.meta import annotations_of, is_leaving, key_of, revision_of, uid_of
 from allaboard.kube.client import Client, PatchType, Select
@@ -28,21 +29,38 @@ from allaboard.kube.hands import Hands
 from allaboard.kube.informer import Informer
 from allaboard.kube.plan import Delete, Event, Plan
 from allaboard.kube.queue import Queue
-from allaboard.node import cgroups, devices, dns, hosts, levels, machine, pods, tenants, volumes
+from allaboard.node import (
+    cgroups,
+    compiled,
+    devices,
+    dns,
+    hosts,
+    levels,
+    machine,
+    mounts,
+    pods,
+    post,
+    routes,
+    tenants,
+    users,
+    volumes,
+)
 from allaboard.node.config import Config
 from allaboard.node.containers import Containers
 from allaboard.node.environment import MissingSource
 from allaboard.node.facts import Doom
 from allaboard.node.gateway import Gateway
+from allaboard.node.kubelet import Kubelet
 from allaboard.node.logs import Logs, last_lines
 from allaboard.node.mounts import Forbidden, Unmountable
 from allaboard.node.neighbours import Neighbours
 from allaboard.node.porter import Porter
 from allaboard.node.probing import Actions
-from allaboard.node.processes import Processes
-from allaboard.node.provision import HOST, Provision, short_name
+from allaboard.node.processes import Attempt, Processes, forget_earlier_boot
+from allaboard.node.provision import Provision, short_name
 from allaboard.node.register import Register
 from allaboard.node.server import App, Serving
+from allaboard.node.switchboard import Switchboard
 from allaboard.node.tenants import Tenant
 from allaboard.node.watchdog import Watchdog
 
@@ -66,6 +84,7 @@ class Agent:
         fields = f"spec.nodeName={config.nodes[0]}" if len(config.nodes) == 1 else "spec.nodeName!="
         self.informer = Informer(client, POD, clock, Select(fields=fields))
         self.services = Informer(client, SERVICE, clock)
+        self.directories = Informer(client, VOLUME, clock)
         self.hands = Hands(client, clock, Recorder(NAME, lambda: secrets.token_hex(8)))
         self.register = Register(client, config, clock)
         self.logs = Logs(config.log_bytes)
@@ -73,21 +92,42 @@ class Agent:
         self.processes: Processes
         self.provision: Provision
         self.serving: Serving
+        self.kubelet: Kubelet | None = None
         self.gateway: Gateway
+        self.switchboard: Switchboard
         self.containers: Containers
-        self.assembled = self.leaving = False
+        self.users: users.Range | None = None
+        self.assembled = self.started = self.leaving = False
+        self._starting: asyncio.Future[None] | None = None
+        self._finding = asyncio.Lock()
+        self._post = -1
         self._words: asyncio.Queue[Event] = asyncio.Queue()
 
     async def run(self) -> None:
-        """Start, and work until cancelled."""
-        await self.start()
+        """Start, and work until cancelled. A start is never left half-way: what it opened could not be closed."""
+        self._starting = asyncio.ensure_future(self.start())
+        await asyncio.shield(self._starting)
         async with asyncio.TaskGroup() as group:
-            chores = (self.informer.run, self.queue.run, self.register.run, self._speak, self._refresh)
-            for work in (*chores, self.logs.run, self.serving.run, self.services.run, self.neighbours.run):
+            chores = (
+                self.informer.run,
+                self.queue.run,
+                self.register.run,
+                self._speak,
+                self._refresh,
+                self._make_helper,
+            )
+            doors = [self.serving.run, *([self.kubelet.run] if self.kubelet else [])]
+            for work in (*chores, *doors, self.logs.run, self.services.run, self.neighbours.run):
                 group.create_task(work())
             await self.informer.synced.wait()
             await self._find_tenants()
             self.informer.subscribe(self._changed)
+            if self.config.volumes is not None:
+                group.create_task(self.directories.run())
+                self.directories.subscribe(lambda old, new: self._reclaim(group, old, new))
+            if self.level in "AB":
+                self.services.subscribe(self.switchboard.notice)
+                group.create_task(self.switchboard.run())
             watchdog = Watchdog(self.tenants, self.processes, self.provision.groups)
             group.create_task(watchdog.run(self.clock, self._due))
             for _ in range(self.config.workers):
@@ -97,22 +137,35 @@ class Agent:
         """Find out what this machine can do, and open what that needs."""
         state = self.config.state
         state.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._post = post.take(state)
+        machine.allow_files()
+        if forget_earlier_boot(state, machine.boot_id(), self.clock.now()):
+            log.warning("this machine was restarted; what ran on it is lost")
         if self.level == "auto":
             self.level = (await asyncio.to_thread(levels.probe)).level
-        network = self.config.network if self.level in "AB" else self.config.loopback
+        network = self.config.network if self.level in "AB" else machine.loopback(self.config.loopback)
         self.neighbours.open(network)
         self._assemble(hosts.gateway_of(network))
         self.provision.open()
         await asyncio.gather(self.processes.open(), asyncio.to_thread(self.provision.look_around))
         self.provision.many_users = self.processes.users > 1
+        await self._find_users()
+        if self._wants_helper and (helper := compiled.kept("init")):
+            await self.processes.use(helper)
+        if self.level in "BC" and not self.provision.many_users:
+            self.provision.preload = await asyncio.to_thread(compiled.find, "groups")
         self._find_devices()
         self.logs.open()
         if self.level in "AB":
             await self.gateway.open()
         self.register.open(self.level, machine.look(state), self.provision.groups)
         self.register.devices = self.provision.devices
-        self.register.port = self.serving.port
+        listen = self.config.listen
+        self.register.port = listen.port if listen else self.serving.port
+        self.register.address = self.config.host
+        self.register.known = listen is None or machine.can_look_up(listen.node, listen.address)
         self.provision.allocatable = dict(self.register.resources)
+        self.started = True
 
     def _assemble(self, gateway: str) -> None:
         """Who works together, once the level is known."""
@@ -123,10 +176,30 @@ class Agent:
             self.provision.groups = cgroups.find(short_name(self.config.state))
         porter = Porter(self.tenants, self.processes, self.logs, self.clock)
         self.containers = Containers(self.processes, self.provision, self.neighbours, self.logs)
-        self.containers.connect(self.clock, Actions(porter), self._due, self._say)
-        self.serving = Serving(App(porter, self.token))
+        self.containers.connect(self.clock, Actions(porter), self._due, self._say, self._house)
+        app = App(porter, self.token)
+        self.serving = Serving(app)
+        if self.config.listen is not None:
+            self.kubelet = Kubelet(app, self.serving.port, self.config.listen)
         self.gateway = Gateway(self.processes, self.config.api, self._resolve)
+        self.switchboard = Switchboard(self.processes, self._behind)
         self.assembled = True
+
+    @property
+    def _wants_helper(self) -> bool:
+        return self.config.helper and self.level != "D" and self.processes.helper is None
+
+    async def _make_helper(self) -> None:
+        """The first time it is compiled while pods already run without it."""
+        if self._wants_helper and (helper := await asyncio.to_thread(compiled.find, "init")):
+            await self.processes.use(helper)
+
+    async def _find_users(self) -> None:
+        """Sub-users for pods, where this machine's root has some and the kernel can show files as theirs."""
+        asked = self.config.users
+        own = users.range_of(asked, asked) if asked else await asyncio.to_thread(levels.own_users)
+        if self.level == "A" and own is not None and await asyncio.to_thread(levels.can_shift):
+            self.users = own
 
     def _find_devices(self) -> None:
         names = self.config.nodes
@@ -143,11 +216,20 @@ class Agent:
     async def stop(self, *, kill: bool = True) -> None:
         """End every pod of this machine and leave nothing behind; or leave them to the next agent."""
         self.leaving = True
-        if not self.assembled:
-            return
-        self.containers.close()
-        if kill:
+        if self._starting is not None:
+            await asyncio.wait([self._starting])
+        if self.assembled:
+            await self._take_down(kill=kill)
+        if self._post >= 0:
+            os.close(self._post)
+            self._post = -1
+
+    async def _take_down(self, *, kill: bool) -> None:
+        if kill and self.started:
+            await self._find_tenants()  # of an earlier agent, where we did not come so far
+            self.containers.close()
             await self._say_goodbye()
+        self.containers.close()
         await self.processes.close(kill=kill)
         self.logs.close()
         self.gateway.close()
@@ -160,19 +242,25 @@ class Agent:
         living = [attempt for tenant in self.tenants.values() for attempt in tenant.living()]
         for attempt in living:
             self.processes.signal(attempt, signal.SIGTERM)
-        deadline = self.clock.now() + GOODBYE
-        while self.clock.now() < deadline and any(attempt.ended is None for attempt in living):
-            await asyncio.sleep(0.02)
+        await self._see_off(living)
         for attempt in living:
             if attempt.ended is None:
                 self.processes.kill(attempt)
+        await self._see_off(living)  # those of an earlier zygote are known to nobody but us
+
+    async def _see_off(self, living: list[Attempt]) -> None:
+        deadline = self.clock.now() + GOODBYE
+        while self.clock.now() < deadline and any(attempt.ended is None for attempt in living):
+            await asyncio.sleep(0.02)
 
     # What happened: pods change, attempts begin and end.
 
     def _changed(self, old: Document | None, new: Document | None) -> None:
         if new is not None and dig(new, "spec", "nodeName") in self.config.nodes:
+            known = self.documents.get(uid_of(new))
             self._take(new)
-            self._due(uid_of(new))
+            if known is None or revision_of(known) != revision_of(new):  # else the echo of our own word
+                self._due(uid_of(new))
         elif old is not None:
             self.documents.pop(uid_of(old), None)
             self._due(uid_of(old))
@@ -191,20 +279,34 @@ class Agent:
 
     async def _find_tenants(self) -> None:
         """After a restart: pods' directories become tenants again, each with what became of it meanwhile."""
-        now = self.clock.now()
         known = {uid_of(pod): pod for pod in self.informer.documents.values()}
-        for place in sorted((self.config.state / "pods").iterdir()):
-            document = known.get(place.name, _nameless(place))
-            tenant = tenants.find(place, document, self.processes.children, now)
-            self.tenants[tenant.uid] = tenant
-            self.neighbours.moved_in(tenant)
-            living = tenant.living()
-            if living and not tenant.released:
-                await self.processes.ask(self._pod_request(tenant) | {"witness": living[0].pid})
-            for attempt in living:
-                self.containers.adopt(tenant, attempt)
-            self._due(tenant.uid)
+        async with self._finding:  # whoever stops us may do the same
+            for place in sorted((self.config.state / "pods").iterdir()):
+                if place.name not in self.tenants:
+                    await self._find(place, known.get(place.name, _nameless(place)))
         self.provision.groups.tidy(set(self.tenants))
+
+    async def _find(self, place: Path, document: Document) -> None:
+        tenant = tenants.find(place, document, self.processes.children, self.clock.now())
+        self.tenants[tenant.uid] = tenant
+        self.neighbours.moved_in(tenant)
+        living = tenant.living()
+        if living and not tenant.released:
+            await self._house(tenant)
+        for attempt in living:
+            self.containers.adopt(tenant, attempt)
+        for attempts in tenant.attempts.values():
+            if attempts[-1].ended is not None:
+                self.containers.settle(tenant, attempts[-1])
+        self._due(tenant.uid)
+
+    async def _house(self, tenant: Tenant) -> None:
+        """The pod's namespaces again: those its containers live in, or (where none lives any more) new ones."""
+        for attempt in tenant.living():
+            with contextlib.suppress(OSError):
+                await self.processes.ask(self._pod_request(tenant) | {"witness": attempt.pid})
+                return
+        await self.processes.ask(self._pod_request(tenant))
 
     # One pass over one pod.
 
@@ -248,7 +350,7 @@ class Agent:
             await self._remove(tenant)
 
     def _decide(self, tenant: Tenant) -> pods.Verdict:
-        return pods.decide(tenant.document, tenant.facts(HOST), self.clock.now(), self.config.patience)
+        return pods.decide(tenant.document, tenant.facts(self.config.host), self.clock.now(), self.config.patience)
 
     async def _perform(self, tenant: Tenant, act: pods.Act) -> bool:
         """Carry one act out; False where it could not be and must be tried later."""
@@ -315,6 +417,7 @@ class Agent:
             return self._troubled(tenant, "FailedCreatePodSandBox", "every address of the pod network is taken")
         tenant.place.mkdir(parents=True, exist_ok=True, mode=0o700)
         before, tenant.address = tenant.address, address
+        tenant.users = tenant.users or users.allot(self.users, {other.users for other in self.tenants.values()})
         try:
             self.neighbours.write_hosts(tenant)
             sources = await self.provision.sources(tenant)
@@ -339,7 +442,8 @@ class Agent:
 
     def _pod_request(self, tenant: Tenant) -> Document:
         hostname = hosts.hostname_of(tenant.document)
-        return {"do": "pod", "pod": tenant.uid, "hostname": hostname, "address": tenant.address}
+        names = {"do": "pod", "pod": tenant.uid, "hostname": hostname, "address": tenant.address}
+        return {**names, "users": list(tenant.users)}
 
     async def _start(self, tenant: Tenant, act: pods.Start) -> bool:
         trouble = await self.containers.start(tenant, act)
@@ -353,10 +457,10 @@ class Agent:
 
     async def _release(self, tenant: Tenant) -> None:
         """Nothing of the pod runs: its namespaces and secrets go, its logs stay as long as the pod is known."""
-        tenant.address, tenant.released = "", True
+        tenant.address, tenant.released, tenant.users = "", True, ()
         tenant.devices.clear()
         await self.processes.ask({"do": "release", "pod": tenant.uid})
-        self.provision.forget(tenant.uid)
+        await asyncio.to_thread(self.provision.forget, tenant.uid)  # the kernel takes its time over groups
         await self.processes.remove(tenant.place / "volumes")
         tenant.remember()
 
@@ -371,10 +475,21 @@ class Agent:
         await self.processes.remove(tenant.place)
         self.tenants.pop(tenant.uid, None)
 
+    def _behind(self, service: Document, door: routes.Door) -> list[tuple[str, int]]:
+        """Who answers calls to a service."""
+        known = [(tenant.document, tenant.address) for tenant in self.tenants.values()]
+        return routes.backends(service, door, known)
+
     def _resolve(self, name: str) -> list[str] | None:
         """What the pods' name server answers."""
         known = [(tenant.document, tenant.address) for tenant in self.tenants.values()]
         return dns.lookup(name, known, self.services.documents.values(), self.processes.gateway)
+
+    def _reclaim(self, group: asyncio.TaskGroup, old: Document | None, new: Document | None) -> None:
+        """A volume that was made for a claim and is gone takes its directory along."""
+        path = mounts.reclaimed(old, str(self.config.volumes)) if new is None and old is not None else ""
+        if path:
+            group.create_task(self.processes.remove(Path(path)))
 
     # Words and chores.
 

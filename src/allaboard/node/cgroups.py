@@ -36,7 +36,8 @@ class Groups:
             if not self._matters(controller, limits):
                 continue
             path = base / f"pod-{pod}" / container
-            path.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
+            path.mkdir(exist_ok=True)
             made[controller] = path
             if self.kind == "v2":
                 _write(path.parent / "cgroup.subtree_control", " ".join(f"+{name}" for name in self.bases))

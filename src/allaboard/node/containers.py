@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -24,7 +24,7 @@ from allaboard.node.mounts import Unmountable
 from allaboard.node.neighbours import Neighbours
 from allaboard.node.probes import KINDS, probe_of
 from allaboard.node.probing import Actions
-from allaboard.node.processes import Attempt, Processes, learn_end, started_at
+from allaboard.node.processes import Attempt, Processes, keep_end, learn_end, started_at
 from allaboard.node.profiles import Profile
 from allaboard.node.provision import Provision
 from allaboard.node.tenants import Ending, Tenant, container_of
@@ -38,6 +38,7 @@ REBUILD = timedelta(seconds=30)
 # How the agent hears: a pod is due, and words about a pod (reason, message, whether a warning).
 Due = Callable[[str], None]
 Say = Callable[[Tenant, str, str, bool], None]
+House = Callable[[Tenant], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -58,12 +59,13 @@ class Containers:
         self.actions: Actions
         self.due: Due
         self.say: Say
+        self.house: House
         self.tasks: set[asyncio.Task[None]] = set()
         self.builds: dict[str, Build] = {}
 
-    def connect(self, clock: Clock, actions: Actions, due: Due, say: Say) -> None:
-        """Who tells the time, who performs hooks and probes, and whom to tell."""
-        self.clock, self.actions, self.due, self.say = clock, actions, due, say
+    def connect(self, clock: Clock, actions: Actions, due: Due, say: Say, house: House) -> None:
+        """Who tells the time, who performs hooks and probes, whom to tell, and who gives a pod its namespaces."""
+        self.clock, self.actions, self.due, self.say, self.house = clock, actions, due, say, house
 
     def close(self) -> None:
         for task in list(self.tasks):
@@ -87,7 +89,12 @@ class Containers:
         place = tenant.attempt_place(act.name, act.attempt)
         volumes.take_away(place)
         attempt = Attempt(place, act.name, act.attempt, act.streak, secrets.token_hex(32), self.clock.now())
-        await self.processes.start(attempt, tenant.uid, spec, lambda: self._began(tenant, attempt))
+        begun = lambda: self._began(tenant, attempt)
+        try:
+            await self.processes.start(attempt, tenant.uid, spec, begun)
+        except FileNotFoundError:  # the zygote is younger than the pod
+            await self.house(tenant)
+            await self.processes.start(attempt, tenant.uid, spec, begun)
         tenant.attempts.setdefault(act.name, []).append(attempt)
         tenant.health[act.name] = first_health(container)
         self._forget_old(tenant, act.name)
@@ -221,17 +228,23 @@ class Containers:
         self.processes.kill(attempt)
 
     def _ended(self, tenant: Tenant, attempt: Attempt) -> None:
-        if self.provision.groups.was_starved(tenant.uid, attempt.container):
-            attempt.reason = "OOMKilled"
-        learn_end(attempt, self.clock.now())
+        self.settle(tenant, attempt)
         self.logs.finish(attempt.place / "log")
-        self._read_message(tenant, attempt)
         ending = tenant.endings.pop(attempt.container, None)
         probing = tenant.probes.pop(attempt.container, None)
         for task in (ending.task if ending else None, probing):
             if task is not None:
                 task.cancel()
         self.due(tenant.uid)
+
+    def settle(self, tenant: Tenant, attempt: Attempt) -> None:
+        """How an attempt ended: its own record, and what only an agent can find out, kept for the next one."""
+        if self.provision.groups.was_starved(tenant.uid, attempt.container):
+            attempt.reason = "OOMKilled"
+        learn_end(attempt, self.clock.now())
+        self._read_message(tenant, attempt)
+        if attempt.reason or attempt.message or not (attempt.place / "exit").exists():
+            keep_end(attempt)
 
     def _read_message(self, tenant: Tenant, attempt: Attempt) -> None:
         """The container's last words: from its file, or (where asked for, and it failed) from the end of its log."""

@@ -47,20 +47,22 @@ def _address(text: str) -> bytes:
 
 
 def lookup(name: str, pods: Iterable[tuple[Document, str]], services: Iterable[Document], api: str) -> list[str] | None:
-    """Every address of a name: a pod's, or those of the pods a service selects; None where there is no such name."""
+    """Every address of a name: a pod's, a service's own, or (a headless one's) those of the pods it selects."""
     name = name.removesuffix(".")
     known = [(pod, address) for pod, address in pods if address]
     for pod, address in known:
         if "." in name and name in names_of(pod):
             return [address]
-    if name in ("kubernetes.default.svc", f"kubernetes.default.svc.{DOMAIN}", "kubernetes.default"):
+    inner = name.removesuffix(f".svc.{DOMAIN}") if name.endswith(f".svc.{DOMAIN}") else name.removesuffix(".svc")
+    if inner == "kubernetes.default":
         return [api]
-    parts = name.removesuffix(f".svc.{DOMAIN}").removesuffix(".svc").split(".")
+    parts = inner.split(".")
     if len(parts) != 2:
         return None
     for service in services:
         if (name_of(service), namespace_of(service)) == (parts[0], parts[1]):
-            return _selected(service, known)
+            own = dig(service, "spec", "clusterIP", default="None")
+            return _selected(service, known) if own in ("", "None") or ":" in own else [own]
     return None
 
 

@@ -92,7 +92,19 @@ async def _join(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host
     except OSError:
         writer.close()
         return
-    await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
+    await copy_both((reader, writer), (far_reader, far_writer))
+
+
+Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+async def copy_both(near: Ends, far: Ends) -> None:
+    """Everything each side says, to the other, until both have ended."""
+    try:
+        await asyncio.gather(_copy(near[0], far[1]), _copy(far[0], near[1]))
+    finally:
+        near[1].close()
+        far[1].close()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -101,7 +113,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             writer.write(data)
             await writer.drain()
     with contextlib.suppress(OSError, RuntimeError):
-        writer.close()
+        if writer.can_write_eof():  # the other direction may still have something to say
+            writer.write_eof()
 
 
 class _Names(asyncio.DatagramProtocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+from itertools import chain
 
 from allaboard.api.documents import Document, dig
 from allaboard.api.meta import name_of, namespace_of, uid_of
@@ -52,11 +53,13 @@ def allot(taken: Mapping[str, str], place: Place, network: IPv4Network) -> str:
     known = taken.get(str(place))
     if known:
         return known
+    if network.num_addresses == 1:  # a machine with one loopback address: everybody's
+        return str(network.network_address)
     used = set(taken.values())
     # The first address is the gateway's.
     first, last = int(network.network_address) + 2, int(network.broadcast_address)
     start = first + len(taken)
-    for number in [*range(start, last), *range(first, start)]:
+    for number in chain(range(start, last), range(first, start)):
         address = _dotted(number)
         if address not in used:
             return address
@@ -147,7 +150,11 @@ SYSTEM = (
 
 def account_files(people: Iterable[Person], sshd: int) -> dict[str, tuple[str, int]]:
     """passwd, group and shadow from scratch: names of the host's accounts must not leak into a container."""
-    everyone = [ROOT, *SYSTEM, Person("sshd", sshd, 65534, "/run/sshd", "/usr/sbin/nologin"), *people]
+    # Where there is one user only (`sshd` is 0), there is one group only.
+    system = [ROOT, *SYSTEM, Person("sshd", sshd, 65534 if sshd else 0, "/run/sshd", "/usr/sbin/nologin")]
+    # Who shares his number with root comes first: that is the name he is called by.
+    alike = [person for person in people if person.uid == 0]
+    everyone = [*alike, *system, *(person for person in people if person.uid)]
     unique = list({person.name: person for person in everyone}.values())
     passwd = "".join(f"{p.name}:x:{p.uid}:{p.gid}:{p.name}:{p.home}:{p.shell}\n" for p in unique)
     groups = {0: "root", 5: "tty", 65534: "nogroup"} | {p.gid: p.name for p in unique if p.gid not in (0, 65534)}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
+import importlib.util
 import json
 import os
 import subprocess
@@ -81,6 +83,8 @@ def candidates() -> list[str]:
 
 def modules_of(python: str) -> frozenset[str]:
     """Which of the modules we care about an interpreter can import."""
+    if python == sys.executable and not os.environ.get("PYTHONPATH"):  # containers will not have that
+        return _our_modules()
     code = (
         "import importlib.util as u, importlib.metadata as v, sys\n"
         "found = [m for m in sys.argv[1:] if u.find_spec(m)]\n"
@@ -90,9 +94,16 @@ def modules_of(python: str) -> frozenset[str]:
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         words = [python, "-c", code, *MODULES]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False, env=environment)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, env=environment)
         return frozenset(done.stdout.split())
     return frozenset()
+
+
+def _our_modules() -> frozenset[str]:
+    """The same of ourselves: no interpreter need be started for that."""
+    found = frozenset(name for name in MODULES if importlib.util.find_spec(name))
+    old = "torch" in found and sys.version_info >= (3, 11) and importlib.metadata.version("torch").startswith("1.")
+    return found | ({"old-torch"} if old else frozenset())
 
 
 def shipped() -> tuple[Profile, ...]:

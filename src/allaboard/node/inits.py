@@ -8,26 +8,27 @@ through a directory descriptor, because their paths are gone once the container 
 from __future__ import annotations
 
 import contextlib
-import errno
+import fcntl
 import json
 import os
-import resource
+import select
 import signal
+import stat
+import struct
+import sys
+import termios
 import time
+from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
 from allaboard.api.documents import Document
-from allaboard.node import families, sandbox, syscalls
+from allaboard.node import families, sandbox
+from allaboard.node.builder import Builder, StartError, find
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+TIOCGPTN, TIOCSPTLCK = 0x80045430, 0x40045431  # which terminal this is; let its other end be opened
 START_ERROR = 128
-DEFAULT_CAPABILITIES = frozenset(
-    syscalls.CAPABILITIES[name]
-    for name in (
-        "CHOWN", "DAC_OVERRIDE", "FSETID", "FOWNER", "NET_RAW", "SETGID", "SETUID", "SETFCAP", "SETPCAP",
-        "NET_BIND_SERVICE", "SYS_CHROOT", "KILL", "AUDIT_WRITE",
-    )
-)  # fmt: skip
+DRAINING = 2.0  # seconds a terminal may take to give its last words
 
 
 class Place(NamedTuple):
@@ -35,16 +36,6 @@ class Place(NamedTuple):
 
     path: str
     pipe: int
-
-
-class StartError(Exception):
-    """The container could not be made; the words go into its status."""
-
-
-def start_ticks(pid: int | str = "self") -> int:
-    """When a process began, in the kernel's ticks since boot: with the pid it names the process for ever."""
-    with open(f"/proc/{pid}/stat", "rb") as file:
-        return int(file.read().rpartition(b")")[2].split()[19])
 
 
 def write(directory: int, name: str, document: Document) -> None:
@@ -63,7 +54,7 @@ def read(directory: int, name: str) -> Document:
     return found
 
 
-def run(place: Place, held: dict[str, int], tree: list[tuple[str, str]], level: str) -> NoReturn:
+def run(place: Place, held: dict[str, int], level: str) -> NoReturn:
     """The whole life of an init; it never returns into the zygote's code."""
     code = START_ERROR
     try:
@@ -71,13 +62,15 @@ def run(place: Place, held: dict[str, int], tree: list[tuple[str, str]], level: 
         write(directory, "pids", _identity())
         spec = read(directory, "spec.json")
         try:
-            workload = _begin(spec, directory, held, tree, level)
+            workload, terminal = _begin(spec, directory, held, level)
             with contextlib.suppress(OSError):  # the agent may be gone; its successor looks for "started"
                 os.write(place.pipe, b"!")
             os.close(place.pipe)
             code = _watch(workload)
             if level == "D":  # elsewhere the PID namespace takes everybody along
-                families.kill_descendants(os.getpid())
+                families.kill_descendants(os.getpid(), workload)
+            if terminal:
+                _drain(terminal)
             write(directory, "exit", _ending(code))
         except (OSError, StartError) as problem:
             write(directory, "exit", _ending(START_ERROR, "StartError", str(problem)))
@@ -86,33 +79,33 @@ def run(place: Place, held: dict[str, int], tree: list[tuple[str, str]], level: 
 
 
 def _identity() -> Document:
-    """Who we are in the host's terms; /proc is still the host's here."""
-    try:
-        return {"pid": int(os.readlink("/proc/self")), "start": start_ticks(), "at": time.time()}
-    except OSError:
-        return {"pid": os.getpid(), "start": 0, "at": time.time()}
+    """Who we are in the host's terms."""
+    return {"pid": families.own_pid(), "start": families.start_ticks(), "at": time.time()}
 
 
 def _ending(code: int, reason: str = "", message: str = "") -> Document:
     return {"code": code, "reason": reason, "message": message, "at": time.time()}
 
 
-def _begin(spec: Document, directory: int, held: dict[str, int], tree: list[tuple[str, str]], level: str) -> int:
+def _begin(spec: Document, directory: int, held: dict[str, int], level: str) -> tuple[int, int]:
+    """The container's world, then its workload: (its pid, that of the process that serves its terminal)."""
     os.umask(0o022)
     signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
     join_cgroups(spec)
     streams = _streams(spec, directory)
     if level == "D":
-        with contextlib.suppress(OSError, AttributeError):
-            syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+        families.adopt_orphans()
     else:
         sandbox.enter_pod(held)
-        sandbox.build_root(spec, tree, rootless=os.getuid() != 0 or level != "A")
-    workload = _spawn(spec, streams, level)
+        Builder(held).follow(spec["steps"])
+    terminal = 0
+    if spec.get("tty"):
+        terminal, streams = _serve_terminal(streams)
+    workload = _spawn(spec, streams, held, level)
     write(directory, "started", {"at": time.time()})
-    for descriptor in streams:
+    for descriptor in set(streams):
         os.close(descriptor)
-    return workload
+    return workload, terminal
 
 
 def join_cgroups(spec: Document) -> None:
@@ -130,13 +123,62 @@ def _streams(spec: Document, directory: int) -> tuple[int, int]:
     return os.open("stdin", os.O_RDWR | os.O_CLOEXEC, dir_fd=directory), log
 
 
-def _spawn(spec: Document, streams: tuple[int, int], level: str) -> int:
+def open_terminal() -> tuple[int, int]:
+    """A terminal of the file tree we are in: its two ends."""
+    if sys.platform != "linux":
+        return os.openpty()
+    master = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    fcntl.ioctl(master, TIOCSPTLCK, struct.pack("i", 0))
+    number = struct.unpack("i", fcntl.ioctl(master, TIOCGPTN, struct.pack("i", 0)))[0]
+    return master, os.open(f"/dev/pts/{number}", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def _serve_terminal(streams: tuple[int, int]) -> tuple[int, tuple[int, int]]:
+    """A process beside the workload: what is typed goes in, what is shown goes to the log."""
+    master, slave = open_terminal()
+    pid = os.fork()
+    if pid == 0:
+        os.close(slave)
+        with contextlib.suppress(BaseException):
+            _pump(master, streams)
+        os._exit(0)
+    for descriptor in (master, *streams):
+        os.close(descriptor)
+    return pid, (slave, slave)
+
+
+def _pump(master: int, streams: tuple[int, int]) -> None:
+    typed, shown = streams
+    watched = [master, *([typed] if stat.S_ISFIFO(os.fstat(typed).st_mode) else [])]
+    while True:
+        for ready in select.select(watched, [], [])[0]:
+            data = os.read(ready, 65536)  # EIO: nobody holds the other end any more
+            os.write(master if ready == typed else shown, data)
+
+
+def _drain(terminal: int) -> None:
+    """The workload is gone; what it showed last may still be on its way."""
+    deadline = time.monotonic() + DRAINING
+    while time.monotonic() < deadline:
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(terminal, os.WNOHANG)[0] == 0:
+                time.sleep(0.002)
+                continue
+        return
+
+
+def _spawn(spec: Document, streams: tuple[int, int], held: dict[str, int], level: str) -> int:
     """Fork the workload; what goes wrong before its exec comes back through a pipe that exec closes."""
-    reading, writing = os.pipe2(os.O_CLOEXEC)
+    reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            _become(spec, streams, level)
+            os.setsid()
+            for target, source in enumerate((streams[0], streams[1], streams[1])):
+                os.dup2(source, target)
+            if spec.get("tty"):
+                fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            become(spec, held)
         except BaseException as problem:
             os.write(writing, str(problem).encode()[:2000])
         finally:
@@ -152,97 +194,15 @@ def _spawn(spec: Document, streams: tuple[int, int], level: str) -> int:
     return pid
 
 
-def _become(spec: Document, streams: tuple[int, int], level: str) -> NoReturn:
-    """Turn this process into the workload."""
-    os.setsid()
-    os.dup2(streams[0], 0)
-    os.dup2(streams[1], 1)
-    os.dup2(streams[1], 2)
-    become(spec, level)
-
-
-def become(spec: Document, level: str) -> NoReturn:
+def become(spec: Document, held: Mapping[str, int]) -> NoReturn:
     """Place, limits, rights, user, program: everything between a forked process and its command."""
     for number in (*FORWARDED, signal.SIGCHLD, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, set())
-    _limit(spec.get("limits", {}))
-    if level != "D":
-        _give_up_rights(spec)
-    _enter_directory(spec.get("cwd") or "/")
+    Builder(held).follow(spec["become"])
     env = {str(name): str(value) for name, value in spec["env"].items()}
     argv = [str(word) for word in spec["argv"]]
-    os.execve(_find(argv[0], env), argv, env)
-
-
-def _limit(limits: Document) -> None:
-    if limits.get("affinity"):
-        with contextlib.suppress(OSError, AttributeError):
-            os.sched_setaffinity(0, limits["affinity"])
-    if limits.get("nice"):
-        os.nice(limits["nice"])
-    if limits.get("data"):
-        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        most = limits["data"] if hard == resource.RLIM_INFINITY else min(hard, limits["data"])
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    if limits.get("processes"):
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NPROC, (limits["processes"], limits["processes"]))
-
-
-def _give_up_rights(spec: Document) -> None:
-    """Groups, group, user and capabilities, in the one order that works."""
-    user: Document = spec.get("user", {})
-    kept = DEFAULT_CAPABILITIES | _numbers(spec.get("capAdd", [])) - _numbers(spec.get("capDrop", []))
-    if "ALL" in spec.get("capDrop", []):
-        kept = _numbers(spec.get("capAdd", []))
-    with contextlib.suppress(PermissionError):
-        os.setgroups(user.get("groups", []))
-    uid, gid = user.get("uid", 0), user.get("gid", 0)
-    if gid != os.getgid():
-        os.setgid(gid)
-    if uid == os.getuid():
-        syscalls.keep_capabilities(frozenset(kept))
-    else:
-        _bound(frozenset(kept))
-        os.setuid(uid)
-    if spec.get("noNewPrivileges"):
-        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-
-
-def _numbers(names: list[str]) -> frozenset[int]:
-    return frozenset(syscalls.CAPABILITIES[name] for name in names if name in syscalls.CAPABILITIES)
-
-
-def _bound(kept: frozenset[int]) -> None:
-    """Changing the user empties the working sets anyway; SETUID must last until then."""
-    needed = {syscalls.CAPABILITIES[name] for name in ("SETUID", "SETGID", "SETPCAP")}
-    syscalls.keep_capabilities(kept | needed)
-
-
-def _enter_directory(path: str) -> None:
-    try:
-        os.makedirs(path, exist_ok=True)
-    except OSError as problem:
-        if problem.errno not in (errno.EACCES, errno.EROFS):
-            raise
-    os.chdir(path)
-
-
-def _find(command: str, env: dict[str, str]) -> str:
-    """Upstream: the runtime's words for a command that is not there or may not run."""
-    if "/" in command:
-        if not os.path.exists(command):
-            raise StartError(f'exec: "{command}": stat {command}: no such file or directory')
-        if not os.access(command, os.X_OK) or os.path.isdir(command):
-            raise StartError(f'exec: "{command}": permission denied')
-        return command
-    for place in env.get("PATH", os.defpath).split(":"):
-        path = os.path.join(place, command)
-        if os.access(path, os.X_OK) and not os.path.isdir(path):
-            return path
-    raise StartError(f'exec: "{command}": executable file not found in $PATH')
+    os.execve(find(argv[0], env.get("PATH", "")), argv, env)
 
 
 def _watch(workload: int) -> int:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from allaboard.api.documents import Document, dig
-from allaboard.node import environment, hosts, mounts
+from allaboard.node import environment, filters, hosts, mounts, steps
 from allaboard.node.environment import Sources
 from allaboard.node.hosts import Person
 from allaboard.node.limits import Limits
 from allaboard.node.mounts import Mount
 from allaboard.node.profiles import Profile
+from allaboard.node.steps import House, Shift, Tree, Worker
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Variables that carry the rendezvous port of a job; where pods share a network each job needs another port.
@@ -53,6 +54,10 @@ class Setting:
     cgroups: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)  # variables of devices and the like
+    tree: Tree = steps.HERE
+    shift: Shift = steps.SHARED  # where the pod has users of its own
+    machine: str = ""  # the processor's family, for the filter
+    preload: str = ""  # a library every program of the container is given
     many_users: bool = True  # False where only one user exists (rootless, single map)
 
 
@@ -65,16 +70,77 @@ def launch(container: Document, sources: Sources, bound: Sequence[Mount], settin
     argv = environment.command_line(_with_default_command(container, setting.profile), variables)
     if not argv:
         raise NoCommand("no command specified")
+    if setting.level in "CD" and needs_network(argv, variables):
+        words = f"ranks over ssh need a network for every pod; level {setting.level} has none (see: aboard doctor)"
+        raise Refused(f'container "{container["name"]}": {words}')
     spec: Document = {"argv": argv, "env": variables, "cwd": container.get("workingDir") or "/"}
-    spec |= {"stdin": bool(container.get("stdin")), "user": _user_document(pod, user)}
-    spec |= {"limits": setting.limits.document(), "cgroups": list(setting.cgroups)}
+    spec |= {"stdin": bool(container.get("stdin")), "tty": bool(container.get("tty"))}
+    spec |= {"cgroups": list(setting.cgroups)}
     if setting.level == "D":
-        return _plain(spec, bound, setting)
-    spec |= {"stage": setting.stage, "visible": list(setting.visible), "hidden": list(setting.hidden)}
-    spec |= {"etc": _etc(pod, setting, user), "devices": list(setting.devices)}
-    spec |= {"files": _files(setting, variables), "home": [user.home, user.uid, user.gid]}
-    spec |= {"mounts": [mount.document() for mount in (Mount(setting.hosts, "/etc/hosts"), *bound)]}
-    return spec | _rights(container)
+        spec = _plain(spec, bound, setting)
+    else:
+        spec["steps"] = steps.build(_house(pod, setting, user, bound, variables), setting.tree, setting.shift)
+    worker = _worker(pod, container, user, setting)
+    return {**spec, "become": steps.become(replace(worker, cwd=spec["cwd"]), isolated=setting.level != "D")}
+
+
+HOST_FILES = ("OMPI_MCA_orte_default_hostfile", "I_MPI_HYDRA_HOST_FILE", "HYDRA_HOST_FILE")
+
+
+def needs_network(argv: Sequence[str], variables: Mapping[str, str]) -> bool:
+    """Whether a container is a part of an MPI job: it waits for ssh, or will call others by it."""
+    return argv[0].rpartition("/")[2] == "sshd" or any(name in variables for name in HOST_FILES)
+
+
+def _house(
+    pod: Document, setting: Setting, user: Person, bound: Sequence[Mount], variables: Mapping[str, str]
+) -> House:
+    """The container's file tree."""
+    return House(
+        stage=setting.stage,
+        etc=_etc(pod, setting, user),
+        files=_files(setting, variables),
+        home=[user.home, user.uid, user.gid],
+        hidden=setting.hidden,
+        visible=setting.visible,
+        devices=setting.devices,
+        mounts=[mount.document() for mount in (Mount(setting.hosts, "/etc/hosts"), *_preload(setting), *bound)],
+    )
+
+
+PRELOAD = "/run/aboard/groups.so"  # where also pseudo-root may make a file
+
+
+def _preload(setting: Setting) -> list[Mount]:
+    return [Mount(setting.preload, PRELOAD, read_only=True)] if setting.preload else []
+
+
+def _worker(pod: Document, container: Document, user: Person, setting: Setting) -> Worker:
+    """Who the container's process is and what it may do."""
+    context = container.get("securityContext") or {}
+    capabilities = context.get("capabilities") or {}
+    add, drop = _bare(capabilities.get("add")), _bare(capabilities.get("drop"))
+    return Worker(
+        uid=user.uid,
+        gid=user.gid,
+        groups=_groups(pod, user),
+        limits=setting.limits.document(),
+        add=add,
+        drop=drop,
+        no_new_privileges=context.get("allowPrivilegeEscalation") is False,
+        filter=_filter(pod, container, setting.machine, add),
+    )
+
+
+def _filter(pod: Document, container: Document, machine: str, add: Sequence[str]) -> str:
+    """Upstream: a profile of the container or its pod; we always use the runtime's default unless told not to."""
+    asked = dig(container, "securityContext", "seccompProfile") or dig(pod, "spec", "securityContext", "seccompProfile")
+    kind = (asked or {}).get("type", "RuntimeDefault")
+    if kind == "Localhost":
+        name = asked.get("localhostProfile", "") if asked else ""
+        words = f'seccompProfile "{name}" of this machine is not supported; use RuntimeDefault or Unconfined'
+        raise Refused(f'container "{container["name"]}": {words}')
+    return "" if kind == "Unconfined" else filters.program(machine, frozenset(add)).hex()
 
 
 def check(pod: Document, container: Document) -> None:
@@ -106,8 +172,8 @@ def user_of(pod: Document, container: Document, setting: Setting) -> Person:
     gid = dig(container, "securityContext", "runAsGroup", default=dig(pod, "spec", "securityContext", "runAsGroup"))
     if dig(container, "securityContext", "runAsNonRoot", default=dig(pod, "spec", "securityContext", "runAsNonRoot")):
         _refuse_root(container, uid)
-    if not setting.many_users:
-        return Person("root", 0, 0, "/root", "/bin/bash")
+    if not setting.many_users:  # everybody is the one user, under the image's name and in its home
+        return replace(own, uid=0, gid=0) if own is not None else Person("root", 0, 0, "/root", "/bin/bash")
     if own is not None and own.uid == uid:
         return Person(own.name, uid, own.gid if gid is None else gid, own.home, own.shell)
     name = "root" if uid == 0 else f"user{uid}"
@@ -120,10 +186,10 @@ def _refuse_root(container: Document, uid: int | None) -> None:
         raise Refused(f"{words} (container: {container['name']})")
 
 
-def _user_document(pod: Document, user: Person) -> Document:
+def _groups(pod: Document, user: Person) -> list[int]:
     context = dig(pod, "spec", "securityContext", default={})
     groups = [*(context.get("supplementalGroups") or []), *([context["fsGroup"]] if context.get("fsGroup") else [])]
-    return {"uid": user.uid, "gid": user.gid, "groups": sorted({user.gid, *groups})}
+    return sorted({user.gid, *groups})
 
 
 def _variables(container: Document, sources: Sources, setting: Setting, user: Person) -> dict[str, str]:
@@ -140,7 +206,9 @@ def _variables(container: Document, sources: Sources, setting: Setting, user: Pe
 
 def _etc(pod: Document, setting: Setting, user: Person) -> dict[str, list[str | int]]:
     people = [person for person in (setting.profile.user, user) if person is not None and person.uid != 0]
-    files = hosts.account_files(people, 101 if setting.many_users else 0)
+    files = hosts.account_files(people if setting.many_users else [user], 101 if setting.many_users else 0)
+    if setting.preload:
+        files["ld.so.preload"] = (f"{PRELOAD}\n", 0o644)
     name = hosts.hostname_of(pod)
     files |= {"hostname": (f"{name}\n", 0o644), "nsswitch.conf": (NSSWITCH, 0o644)}
     files["resolv.conf"] = (hosts.resolv_conf(pod, setting.resolver), 0o644)
@@ -160,13 +228,6 @@ def twins(variables: Mapping[str, str]) -> dict[str, str]:
 
 
 NSSWITCH = "passwd: files\ngroup: files\nshadow: files\nhosts: files dns\nnetworks: files\nservices: files\n"
-
-
-def _rights(container: Document) -> Document:
-    context = container.get("securityContext") or {}
-    capabilities = context.get("capabilities") or {}
-    found: Document = {"capAdd": _bare(capabilities.get("add")), "capDrop": _bare(capabilities.get("drop"))}
-    return found | {"noNewPrivileges": context.get("allowPrivilegeEscalation") is False}
 
 
 def _bare(names: Sequence[str] | None) -> list[str]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from allaboard.node import netlink, syscalls
+from allaboard.node import netlink, sandbox, syscalls, users
 
 LEVELS = {
     "A": "root: own network, own files, own processes for every pod; limits by control groups",
@@ -20,7 +20,14 @@ LEVELS = {
     "C": "no network namespace: pods share the host's network on addresses 127.x.y.z",
     "D": "plain processes: nothing is isolated, names and mount paths are rewritten at start",
 }
+OPEN = {
+    "A": "pods share the kernel",
+    "B": "pods share the kernel and your account",
+    "C": "pods share the kernel, your account and this machine's network",
+    "D": "nothing is isolated: pods share files, network and processes with you",
+}
 REMEDIES = {
+    "platform": "isolation is Linux's: run All Aboard in a Linux machine, a virtual one will do",
     "user": "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 and user.max_user_namespaces>0 "
     "(in a container: run it with seccomp and AppArmor relaxed, or as root)",
     "mount": "allow mount namespaces (CAP_SYS_ADMIN, or user namespaces)",
@@ -28,6 +35,8 @@ REMEDIES = {
     "net": "allow network namespaces (CAP_SYS_ADMIN, or user namespaces)",
     "veth": "load the veth module (modprobe veth), and give CAP_NET_ADMIN",
     "overlay": "load the overlay module (modprobe overlay); rootless needs Linux 5.11 or newer",
+    "shift": "Linux 5.19 or newer, for users of every pod's own",
+    "users": "give root a range, `root:1000000:16777216` in /etc/subuid and /etc/subgid (Linux 5.19 or newer)",
     "uidmap": "install newuidmap (package uidmap) and give this user a range in /etc/subuid and /etc/subgid",
 }
 
@@ -42,6 +51,12 @@ class Findings:
     @property
     def level(self) -> str:
         return level_of(self)
+
+    def not_isolated(self) -> str:
+        """What pods of this machine share with it, in one sentence."""
+        users = self.items.get("users", "") or self.items.get("shift", "")
+        root = " and this machine's root, with few of his rights"
+        return OPEN[self.level] + (root if self.level == "A" and users else "")
 
     def misses(self) -> dict[str, str]:
         """Every item that failed, with its remedy."""
@@ -64,9 +79,9 @@ def level_of(findings: Findings) -> str:
 def probe() -> Findings:
     """Ask a fresh interpreter to try everything; the agent itself has threads and must not."""
     if not sys.platform.startswith("linux"):
-        return Findings(root=os.getuid() == 0, items={"user": f"{sys.platform} has no namespaces"})
+        return Findings(root=os.getuid() == 0, items={"platform": f"{sys.platform} has no namespaces"})
     code = f"import sys; sys.path.insert(0, {str(package_root())!r}); from allaboard.node import levels; levels.main()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, check=False)
     try:
         found = json.loads(done.stdout)
     except ValueError:
@@ -84,9 +99,23 @@ def main() -> None:
     root = os.getuid() == 0
     with tempfile.TemporaryDirectory() as scratch:
         items = {name: _child(work, scratch, root=root) for name, work in ATTEMPTS.items()}
+        items |= {"shift": _child(_shift, scratch, root=root)} if root else {}
     items["user"] = "" if root else _child(_user, "", root=root)
-    items["uidmap"] = "" if root or can_map() else "no sub-users"
+    if root:
+        items["users"] = "" if own_users() else "root has no sub-users; pods share the machine's users, with few rights"
+    else:
+        items["uidmap"] = "" if can_map() else "no sub-users"
     print(json.dumps({"root": root, "items": items}))  # noqa: T201
+
+
+def own_users() -> users.Range | None:
+    """The sub-users this account may give to its pods."""
+    return users.range_of(sub_range("/etc/subuid"), sub_range("/etc/subgid"))
+
+
+def can_shift() -> bool:
+    """Whether the kernel shows files as those of a pod's users; tried out in a fresh interpreter."""
+    return probe().items.get("shift", "absent") == ""
 
 
 def can_map() -> bool:
@@ -176,6 +205,20 @@ def _overlay(scratch: str) -> None:
     options = f"lowerdir=/etc,upperdir={scratch}/up,workdir={scratch}/work{extra}"
     syscalls.mount("overlay", f"{scratch}/root", "overlay", 0, options)
     Path(f"{scratch}/root/aboard-probe").write_text("x")
+
+
+def _shift(scratch: str) -> None:
+    """A user namespace, and the host's files shown as if they belonged to its users."""
+    own = own_users() or users.Range(users.EACH, users.EACH, users.EACH)
+    held = sandbox.make_users([own.uid, own.gid, users.EACH], frozenset({"uts"}))
+    _mount(scratch)
+    for name in ("low", "up", "work", "root"):
+        os.mkdir(f"{scratch}/{name}")
+    syscalls.show_shifted("/etc", f"{scratch}/low", held["user"], deep=False)
+    options = f"lowerdir={scratch}/low,upperdir={scratch}/up,workdir={scratch}/work"
+    syscalls.mount("overlay", f"{scratch}/root", "overlay", 0, options)
+    if os.stat(f"{scratch}/root/passwd").st_uid != own.uid:
+        raise OSError("owners are not shifted through an overlay")
 
 
 ATTEMPTS: dict[str, Callable[[str], None]] = {

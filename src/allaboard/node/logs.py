@@ -50,7 +50,7 @@ class Log:
 
     def _cut(self, size: int) -> None:
         start = (size - self.keep) // PAGE * PAGE
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, AttributeError):
             syscalls.punch_hole(self.descriptor, start)
             self.start = start
             self.path.with_name("log.start").write_text(str(start))

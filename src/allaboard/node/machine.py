@@ -5,11 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import resource
 import shutil
+import socket
 import subprocess
+from ipaddress import IPv4Network
 from pathlib import Path
 
 from allaboard.node.nodes import Machine
+
+ONE = IPv4Network("127.0.0.1/32")
+FILES = 65536
+BOOT = "/proc/sys/kernel/random/boot_id"
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
@@ -37,12 +44,37 @@ def look(state: Path) -> Machine:
 
 def boot_id() -> str:
     """Changes with every start of the machine: records of an earlier boot name no living process."""
-    return _first_line("/proc/sys/kernel/random/boot_id")
+    return _first_line(BOOT) or _said("sysctl", "-n", "kern.bootsessionuuid")
+
+
+def allow_files() -> None:
+    """A pod takes half a dozen descriptors; the usual thousand would be gone with two hundred pods."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    with contextlib.suppress(ValueError, OSError):
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def loopback(wanted: IPv4Network) -> IPv4Network:
+    """Addresses for pods that share the machine's network: Linux answers at all of 127/8, others at one."""
+    with socket.socket() as link, contextlib.suppress(OSError):
+        link.bind((str(wanted.network_address + min(1, wanted.num_addresses - 1)), 0))
+        return wanted
+    return ONE
 
 
 def _first_line(path: str) -> str:
     with contextlib.suppress(OSError, IndexError):
         return Path(path).read_text().splitlines()[0].strip()
+    return ""
+
+
+def _said(*words: str) -> str:
+    """What a program of the machine answers, "" where there is none."""
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True)
+        return done.stdout.strip()
     return ""
 
 
@@ -64,3 +96,11 @@ def gpus() -> list[tuple[str, int]]:
         said = subprocess.run(words, capture_output=True, text=True, timeout=20, check=True).stdout
         return [(line.split(",")[0].strip(), int(line.split(",")[1])) for line in said.splitlines() if line.strip()]
     return []
+
+
+def can_look_up(name: str, address: str) -> bool:
+    """Whether a name leads to an address of ours."""
+    try:
+        return address in {entry[4][0] for entry in socket.getaddrinfo(name, None)}
+    except OSError:
+        return False

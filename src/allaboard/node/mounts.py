@@ -13,6 +13,7 @@ from allaboard.node.environment import MissingSource, Sources, decode, expand, f
 RENDERED = ("configMap", "secret", "downwardAPI", "projected")
 DIRECTORIES = ("emptyDir", "hostPath", "persistentVolumeClaim", "ephemeral")
 DEFAULT_MODE = 0o644
+LOCAL = "aboard.dev/local-directory"  # who makes directories for claims
 
 
 class Unmountable(Exception):
@@ -48,9 +49,15 @@ class Mount:
     target: str
     read_only: bool = False
     group: int | None = None  # whom its files are given to as they are mounted
+    inner: str = ""  # the part of the source that is shown; links in it may not lead out of the source
+
+    @property
+    def path(self) -> str:
+        return posixpath.join(self.source, self.inner) if self.inner else self.source
 
     def document(self) -> Document:
         found: Document = {"source": self.source, "target": self.target, "readOnly": self.read_only}
+        found |= {"inner": self.inner} if self.inner else {}
         return found | ({"group": self.group} if self.group is not None else {})
 
 
@@ -188,16 +195,24 @@ def mounts_of(container: Document, roots: Mapping[str, str], variables: Mapping[
             raise Unmountable(f'mountPath "{target}" is used twice in container "{container["name"]}"; must be unique')
         if entry["name"] not in roots:
             raise Unmountable(f'volumeMount "{entry["name"]}": no such volume in this pod')
-        source = _sub_path(roots[entry["name"]], entry, variables)
-        found[target] = Mount(source, target, bool(entry.get("readOnly")))
+        inner, source = _sub_path(entry, variables), roots[entry["name"]]
+        found[target] = Mount(source, target, bool(entry.get("readOnly")), inner=inner)
     return [found[target] for target in sorted(found)]
 
 
-def _sub_path(root: str, entry: Document, variables: Mapping[str, str]) -> str:
+def reclaimed(volume: Document, root: str) -> str:
+    """The directory of a persistent volume that nobody needs any more; "" where it is not ours to take away."""
+    path = posixpath.normpath(str(dig(volume, "spec", "hostPath", "path", default="")))
+    ours = dig(volume, "metadata", "annotations", default={}).get("pv.kubernetes.io/provisioned-by") == LOCAL
+    goes = dig(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete"
+    return path if ours and goes and path.startswith(f"{root.rstrip('/')}/") else ""
+
+
+def _sub_path(entry: Document, variables: Mapping[str, str]) -> str:
     inner = expand(entry.get("subPathExpr") or "", variables) or entry.get("subPath") or ""
     if inner.startswith("/") or ".." in inner.split("/"):
         raise Unmountable(f'subPath "{inner}" must be a relative path without ".."')
-    return posixpath.join(root, inner) if inner else root
+    return posixpath.normpath(inner) if inner else ""
 
 
 def safe_mode(mode: int, *, owner_reads: bool, content: bytes) -> int:
@@ -210,5 +225,5 @@ def replaced_paths(text: str, mounts: Sequence[Mount]) -> str:
     """A value with mount paths turned into host paths: for levels that cannot mount."""
     for mount in sorted(mounts, key=lambda mount: -len(mount.target)):
         if text == mount.target or f"{mount.target}/" in text or text.endswith(mount.target):
-            text = text.replace(mount.target, mount.source)
+            text = text.replace(mount.target, mount.path)
     return text

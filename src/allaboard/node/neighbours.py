@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 from collections.abc import Mapping
-from ipaddress import IPv4Network
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from allaboard.api.documents import Document
@@ -27,19 +26,22 @@ class Neighbours:
         self.book: dict[str, str] = {}
         self._news: dict[str, Document] = {}  # by group, one pod of it
         self._told = asyncio.Event()
-        self._changed = False
 
     def open(self, network: IPv4Network) -> None:
+        """Read the book (one line per entry, the last one counts), and begin a clean copy."""
         self.network = network
-        with contextlib.suppress(OSError, ValueError):
-            book = json.loads((self.state / "addresses.json").read_text())
-            self.book = {place: address for place, address in book.items() if _inside(address, network)}
+        with contextlib.suppress(OSError):
+            for line in (self.state / "addresses").read_text().splitlines():
+                place, _, address = line.partition("\t")
+                if address and _inside(address, network):
+                    self.book[place] = address
+        fresh = self.state / "addresses.new"
+        fresh.write_text("".join(f"{place}\t{address}\n" for place, address in self.book.items()))
+        os.replace(fresh, self.state / "addresses")
 
     def settle(self, pod: Document) -> str:
         """The pod's address: what its job and index had before, else a new one; "" when there is none left."""
-        address = self._settle(pod)
-        self._remember()
-        return address
+        return self._settle(pod)
 
     def moved_in(self, tenant: Tenant) -> None:
         """A pod found after a restart keeps its address, whatever the book says."""
@@ -53,7 +55,8 @@ class Neighbours:
             if not address:
                 return ""
             self.book[place] = address
-            self._changed = True
+            with open(self.state / "addresses", "a") as file:
+                file.write(f"{place}\t{address}\n")
         return self.book[place]
 
     def leave(self, pod: Document) -> None:
@@ -62,21 +65,10 @@ class Neighbours:
         if not place.subdomain:
             self.book.pop(str(place), None)
 
-    def _remember(self) -> None:
-        if not self._changed:
-            return
-        self._changed = False
-        path = self.state / "addresses.json"
-        fresh = path.with_suffix(".new")
-        fresh.write_text(json.dumps(self.book))
-        os.replace(fresh, path)
-
     def peers(self, pod: Document) -> list[tuple[Document, str]]:
         """The pod and everybody of its subdomain; who has no address yet is given one, so names are known early."""
         found = {uid_of(peer): peer for peer in (pod, *hosts.peers_of(pod, self.documents.values()))}
-        settled = [(peer, address) for peer in found.values() if (address := self._settle(peer))]
-        self._remember()
-        return settled
+        return [(peer, address) for peer in found.values() if (address := self._settle(peer))]
 
     def names(self, pod: Document) -> dict[str, str]:
         """Every name of every peer with its address."""
@@ -123,4 +115,7 @@ def _group(pod: Document) -> str:
 
 
 def _inside(address: str, network: IPv4Network) -> bool:
-    return address.startswith(str(network.network_address).removesuffix(".0.0") + ".")
+    try:
+        return IPv4Address(address) in network
+    except ValueError:
+        return False

@@ -37,6 +37,7 @@ class Claim:
     address: str
     port: int
     conditions: Mapping[str, tuple[bool, str, str]]  # type → (holds, reason, message)
+    known: bool = True  # whether others can look its name up; an API server tries that first
 
 
 def node_document(claim: Claim, machine: Machine) -> Document:
@@ -74,7 +75,7 @@ def node_status(claim: Claim, machine: Machine, old: Document, now: datetime) ->
         "conditions": conditions,
         "addresses": [
             {"type": "InternalIP", "address": claim.address},
-            {"type": "Hostname", "address": claim.name},
+            *([{"type": "Hostname", "address": claim.name}] if claim.known else []),
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": claim.port}},
         "nodeInfo": _system(machine),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Mapping
 from datetime import datetime
@@ -35,7 +36,15 @@ class Porter:
     async def execute(self, attempt: Attempt, command: Command, descriptors: list[int]) -> None:
         """Run a command beside the workload; stdin, stdout, stderr and the place for the result are handed over."""
         request = {"do": "exec", "dir": str(attempt.place), "pid": attempt.pid, "argv": command.argv}
-        await self.processes.ask(request | {"tty": command.tty}, descriptors)
+        pod = attempt.place.parent.parent.parent.name
+        await self.processes.ask(request | {"tty": command.tty, "pod": pod}, descriptors)
+
+    async def resize(self, attempt: Attempt, rows: int, columns: int) -> None:
+        """The window of a workload's terminal: its first, so the container's number 0."""
+        if attempt.spec.get("tty"):
+            with contextlib.suppress(OSError):
+                size = {"rows": rows, "columns": columns}
+                await self.processes.ask({"do": "window", "pid": attempt.pid, **size})
 
     async def connect(self, tenant: Tenant, port: int) -> socket.socket:
         """A connection to a port of the pod, also one that listens on its loopback only."""

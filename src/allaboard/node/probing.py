@@ -48,7 +48,7 @@ class Actions:
         return _pause(action.get("sleep") or {})
 
     async def _exec(self, attempt: Attempt, command: list[str]) -> str:
-        reading, writing = os.pipe2(os.O_CLOEXEC)
+        reading, writing = os.pipe()
         null, sink = os.open("/dev/null", os.O_RDONLY), os.open("/dev/null", os.O_WRONLY)
         try:
             await self.porter.execute(attempt, Command(command), [null, sink, sink, writing])

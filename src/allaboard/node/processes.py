@@ -7,12 +7,12 @@ import contextlib
 import json
 import logging
 import os
-import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from pathlib import Path
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import AboardError
-from allaboard.node import inits, levels, volumes, zygote
+from allaboard.node import levels, steps, volumes, zygote
 from allaboard.node.facts import Run
-from allaboard.node.families import kill_descendants
+from allaboard.node.families import LOOK, Grip, end_process, grip, is_same, kill_descendants
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Attempt:
     id: str
     created: datetime
     pid: int = 0
-    pidfd: int = -1
+    grip: Grip | None = None
     started: datetime | None = None
     ended: datetime | None = None
     code: int = 0
@@ -83,6 +83,8 @@ class Processes:
         self._closed = False
         self.children: dict[str, int] = {}
         self.users = 1
+        self.helper: Path | None = None  # the compiled init, where there is one
+        self.helper_pid = 0
 
     async def open(self) -> None:
         """Reach the zygote that runs, or start one."""
@@ -97,13 +99,30 @@ class Processes:
                     raise AboardError(f"the zygote did not start; see {self.state / 'zygote.log'}")
         answer, _ = await self.ask({"do": "settle"})
         self.children, self.users = answer["children"], answer["users"]
+        await self._introduce()
+
+    async def use(self, helper: Path) -> None:
+        """From now on containers are made by the compiled init."""
+        self.helper = helper
+        await self._introduce()
+
+    async def _introduce(self) -> None:
+        if self.helper is not None:
+            try:
+                answer, _ = await self.ask({"do": "helper", "path": str(self.helper)})
+                self.helper_pid = answer["pid"]
+            except OSError as problem:
+                log.warning("compiled init %s: %s; containers are started without it", self.helper, problem)
+                self.helper = None
 
     async def remove(self, place: Path) -> None:
         """Take a tree away, also what belongs to users of the cluster's namespace."""
+        if not place.exists():
+            return
         await asyncio.to_thread(volumes.take_away, place)
         if not place.exists() or self.level == "D":
             return
-        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        reading, writing = pipe()
         try:
             await self.ask({"do": "remove", "path": str(place)}, [writing])
         finally:
@@ -118,21 +137,20 @@ class Processes:
             os.close(reading)
 
     def _reach(self) -> bool:
-        """Connect; the path may be longer than a socket address allows, so it is reached from its directory."""
+        """Connect; the path may be longer than a socket address allows, so it is reached by a short one."""
         record = self._record()
         if record is None:
             return False
         if record["level"] != self.level:
             raise AboardError(f"a node of level {record['level']} still runs in {self.state}; stop it first")
         link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        descriptor = os.open(self.state, os.O_RDONLY)
         try:
-            link.connect(_short(self.state, descriptor))
+            with tempfile.TemporaryDirectory(prefix="aboard-") as short:
+                os.symlink(self.state, f"{short}/state")
+                link.connect(f"{short}/state/zygote.sock")
         except OSError:
             link.close()
             return False
-        finally:
-            os.close(descriptor)
         self._socket = link
         asyncio.get_running_loop().add_reader(link, self._hear)
         return True
@@ -142,7 +160,7 @@ class Processes:
             record: Document = json.loads((self.state / "zygote").read_text())
         except (OSError, ValueError):
             return None
-        return record if same_process(record["pid"], record["start"]) else None
+        return record if is_same(record["pid"], record["start"]) else None
 
     def _spawn(self) -> None:
         place = repr(str(levels.package_root()))
@@ -208,15 +226,19 @@ class Processes:
 
     async def start(self, attempt: Attempt, pod: str, spec: Document, on_start: Callable[[], None]) -> None:
         """Write the attempt down, then let the zygote fork it; `on_start` tells that its command runs or never will."""
-        attempt.place.mkdir(parents=True, exist_ok=True)
-        if spec.get("stdin"):
+        for folder in (attempt.place.parent.parent, attempt.place.parent, attempt.place):
+            folder.mkdir(exist_ok=True)
+        if spec.get("stdin") and not (attempt.place / "stdin").exists():
             os.mkfifo(attempt.place / "stdin", 0o600)
         inner = {"number": attempt.number, "streak": attempt.streak, "id": attempt.id}
-        text = json.dumps({**spec, "attempt": inner, "created": attempt.created.timestamp()})
-        write_private(attempt.place / "spec.json", text)
-        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        document: Document = {**spec, "attempt": inner, "created": attempt.created.timestamp()}
+        if self.helper is not None:
+            write_private(attempt.place / "steps", steps.encode(steps.whole(spec)))
+        write_private(attempt.place / "spec.json", json.dumps(document).encode())
+        reading, writing = pipe()
         try:
-            answer, _ = await self.ask({"do": "start", "dir": str(attempt.place), "pod": pod}, [writing])
+            request = {"do": "start", "dir": str(attempt.place), "pod": pod, "helper": self.helper is not None}
+            answer, _ = await self.ask(request, [writing])
         finally:
             os.close(writing)
         attempt.pid = answer["pid"]
@@ -233,24 +255,30 @@ class Processes:
         """Call back once when the attempt's init has ended, also if it already has."""
         loop = asyncio.get_running_loop()
         try:
-            attempt.pidfd = os.pidfd_open(attempt.pid)
-        except OSError:
+            held = attempt.grip = grip(attempt.pid)
+        except ProcessLookupError:
             loop.call_soon(on_end)
             return
 
         def over() -> None:
-            loop.remove_reader(attempt.pidfd)
-            os.close(attempt.pidfd)
-            attempt.pidfd = -1
+            if held.descriptor >= 0:
+                loop.remove_reader(held.descriptor)
+            held.let_go()
+            attempt.grip = None
             on_end()
 
-        loop.add_reader(attempt.pidfd, over)
+        def look() -> None:
+            over() if held.is_over() else loop.call_later(LOOK, look)
+
+        if held.descriptor >= 0:
+            loop.add_reader(held.descriptor, over)
+        else:
+            look()
 
     def signal(self, attempt: Attempt, number: int) -> None:
         """To the init, which passes it on to the workload."""
-        if attempt.pidfd >= 0:
-            with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(attempt.pidfd, number)
+        if attempt.grip is not None:
+            attempt.grip.send(number)
 
     def kill(self, attempt: Attempt) -> None:
         """End everything of the attempt now."""
@@ -261,10 +289,11 @@ class Processes:
     async def close(self, *, kill: bool) -> None:
         """Leave the zygote alone (it outlives us), or take it and everything of it down."""
         async with self._opening:  # one that is just being started would stay behind
-            self._closed, reached = True, self._socket is not None
-        if kill and reached:
-            with contextlib.suppress(OSError):
-                await self.ask({"do": "leave"})
+            self._closed = True
+        if kill:
+            with contextlib.suppress(OSError, AboardError):
+                if self._socket is not None or self._reach():
+                    await self.ask({"do": "leave"})
             await asyncio.to_thread(self._bury)
         self._lost()
 
@@ -273,31 +302,18 @@ class Processes:
         for name in ("zygote", "holder"):
             with contextlib.suppress(OSError, ValueError):
                 record = json.loads((self.state / name).read_text())
-                if same_process(record["pid"], record["start"]):
+                if is_same(record["pid"], record["start"]):
                     end_process(record["pid"], signal.SIGKILL if name == "holder" else 0)
             with contextlib.suppress(OSError):
                 (self.state / name).unlink()
 
 
-def end_process(pid: int, number: int, patience: float = 5.0) -> None:
-    """Send a signal (0: none) and wait for the end."""
-    try:
-        descriptor = os.pidfd_open(pid)
-    except OSError:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        if number:
-            signal.pidfd_send_signal(descriptor, number)
-        select.select([descriptor], [], [], patience)
-        signal.pidfd_send_signal(descriptor, signal.SIGKILL)
-    os.close(descriptor)
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
-
-
-def _short(state: Path, descriptor: int) -> str:
-    name = str(state / "zygote.sock")
-    return name if len(name) < 100 else f"/proc/self/fd/{descriptor}/zygote.sock"
+def pipe() -> tuple[int, int]:
+    """Two ends, of which neither is inherited nor holds anybody up."""
+    ends = os.pipe()
+    for end in ends:
+        os.set_blocking(end, False)
+    return ends
 
 
 def _map_users(pid: int) -> bool:
@@ -316,18 +332,19 @@ def _map_users(pid: int) -> bool:
     return True
 
 
-def same_process(pid: int, ticks: int) -> bool:
-    """Whether this pid is still the process that was written down."""
-    try:
-        return inits.start_ticks(pid) == ticks
-    except (OSError, IndexError, ValueError):
-        return False
-
-
-def write_private(path: Path, text: str) -> None:
+def write_private(path: Path, content: bytes) -> None:
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with open(descriptor, "w") as file:
-        file.write(text)
+    try:
+        os.write(descriptor, content)
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """The same, so that whoever reads sees the old or the new, also if we are killed in the middle."""
+    fresh = path.with_name(path.name + ".new")
+    write_private(fresh, content)
+    os.replace(fresh, path)
 
 
 def started_at(place: Path) -> datetime | None:
@@ -356,6 +373,30 @@ def learn_end(attempt: Attempt, now: datetime) -> None:
     attempt.message = found.get("message", "")
 
 
+def keep_end(attempt: Attempt) -> None:
+    """Write an end down as we know it: a later agent will not be able to find out again."""
+    assert attempt.ended is not None
+    ending = {"code": attempt.code, "reason": attempt.reason, "message": attempt.message}
+    with contextlib.suppress(FileNotFoundError):
+        write_whole(attempt.place / "exit", json.dumps({**ending, "at": attempt.ended.timestamp()}).encode())
+
+
+def forget_earlier_boot(state: Path, boot: str, now: datetime) -> bool:
+    """After a restart of the machine its pids and times mean nothing: what ran then is lost, and said to be."""
+    path = state / "boot"
+    before = path.read_text() if path.exists() else boot
+    path.write_text(boot)
+    if before == boot:
+        return False
+    for name in ("zygote", "holder"):
+        (state / name).unlink(missing_ok=True)
+    for place in state.glob("pods/*/containers/*/*"):
+        if (place / "spec.json").exists() and not (place / "exit").exists():
+            ending = {"code": KILLED, "reason": "ContainerStatusUnknown", "message": LOST, "at": now.timestamp()}
+            write_whole(place / "exit", json.dumps(ending).encode())
+    return True
+
+
 def adopt(place: Path, children: dict[str, int], now: datetime) -> Attempt | None:
     """An attempt found on disk after a restart; None where it never came to life (its directory may go)."""
     spec = _document(place / "spec.json")
@@ -371,7 +412,7 @@ def adopt(place: Path, children: dict[str, int], now: datetime) -> Attempt | Non
     if record is None:
         attempt.pid = children.get(str(place), 0)
         return attempt if attempt.pid else None
-    if same_process(record["pid"], record["start"]):
+    if is_same(record["pid"], record["start"]):
         attempt.pid = record["pid"]
         return attempt
     # It may have written its code between our two looks.

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import configparser
 import contextlib
+import functools
 import hashlib
 import io
 import json
 import logging
 import os
+import platform
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +20,7 @@ from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import CLAIM, CONFIG_MAP, SECRET, VOLUME
 from allaboard.api.meta import name_of, namespace_of, uid_of
 from allaboard.kube.client import Client
-from allaboard.node import devices, environment, launch, mounts, volumes
+from allaboard.node import devices, environment, launch, mounts, sandbox, volumes
 from allaboard.node.cgroups import Groups
 from allaboard.node.config import Config, TokenAsk
 from allaboard.node.devices import Device
@@ -28,7 +30,9 @@ from allaboard.node.gateway import PROXY_PORT
 from allaboard.node.images import Images
 from allaboard.node.limits import Limits, limits_of
 from allaboard.node.mounts import RENDERED, Forbidden, Mount, Tokens, Unmountable, Volume
+from allaboard.node.ports import Ports
 from allaboard.node.profiles import Choice, choose
+from allaboard.node.steps import Shift, Tree
 from allaboard.node.tenants import Tenant
 
 log = logging.getLogger(__name__)
@@ -68,8 +72,10 @@ class Provision:
         self.client, self.config, self.level, self.gateway = client, config, level, gateway
         self.allocatable: dict[str, str] = {}
         self.many_users = True
+        self.tree, self.installer = Tree(), ""
+        self.preload: Path | None = None  # for programs that insist on groups where there is one user
         self.volatile = _volatile(config.state)
-        self.ports: dict[str, int] = {}
+        self.ports = Ports(config.state / "ports", int(short_name(config.state), 16))
         self.images = Images(config.images or config.state / "images.json")
         self.groups = Groups()
         self.devices: list[Device] = []
@@ -82,7 +88,11 @@ class Provision:
         for name in ("stage", "pods", "hooks"):
             (self.config.state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         self.volatile.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if self.level != "D":
+            self.tree = Tree(sandbox.host_tree(), sandbox.private_files(), rootless=self.level != "A")
         (self.config.state / "hooks" / "sitecustomize.py").write_text(HOOK)
+        self.ports.open()
+        self.installer = _pip_conf(self.gateway) if self.level in "AB" else ""
 
     def look_around(self) -> None:
         """Which interpreters this machine has: asked once, before the first container wants one."""
@@ -113,8 +123,9 @@ class Provision:
         config_maps = {name: doc for (kind, name), doc in zip(wanted, found) if kind == "configMap"}
         secrets = {name: doc for (kind, name), doc in zip(wanted, found) if kind == "secret"}
         services = [service for service in self.services() if namespace_of(service) == namespace_of(pod)]
-        api = (self.gateway, 443) if self.level in "AB" else self.config.api
-        return Sources(pod, config_maps, secrets, tuple(services), tenant.address, HOST, self.allocatable, api)
+        api = (self.config.api_name or self.gateway, 443) if self.level in "AB" else self.config.api
+        host = self.config.host
+        return Sources(pod, config_maps, secrets, tuple(services), tenant.address, host, self.allocatable, api)
 
     async def _load(self, kind: str, namespace: str, name: str) -> Document | None:
         return await self.client.get(CONFIG_MAP if kind == "configMap" else SECRET, Key(namespace, name))
@@ -195,18 +206,18 @@ class Provision:
         setting = self._setting(tenant, container, peers)
         variables = environment.resolve(container, sources)
         bound = mounts.mounts_of(container, tenant.roots, variables)
-        for mount in bound:
-            if not os.path.exists(mount.source):
-                Path(mount.source).mkdir(parents=True)
+        for mount in bound if self.level == "D" else ():  # elsewhere the container's init makes what is missing
+            if not os.path.exists(mount.path):
+                Path(mount.path).mkdir(parents=True)
         message = Mount(str(self._message_file(tenant, container)), _message_path(container))
         return launch.launch(container, sources, [message, *self.mounted(tenant, bound)], setting)
 
     def _message_file(self, tenant: Tenant, container: Document) -> Path:
         path = Path(tenant.place, "messages", container["name"])
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(exist_ok=True)
         path.unlink(missing_ok=True)
-        path.touch(mode=0o666)
-        path.chmod(0o666)
+        path.touch()
+        path.chmod(0o666)  # whoever the container runs as
         return path
 
     def _setting(self, tenant: Tenant, container: Document, peers: dict[str, str]) -> launch.Setting:
@@ -214,42 +225,48 @@ class Provision:
         profile = self.choice(container).profile
         python = self.environments.python_of(profile)
         job = f"{namespace_of(pod)}/{pod['spec'].get('subdomain', '')}"
-        port = self.ports.setdefault(job, 29500 + len(self.ports)) if self.level in "CD" else 0
+        port = self.ports.of(job) if self.level in "CD" else 0
         scratch = tenant.place / "work"
-        scratch.mkdir(exist_ok=True)
         tools = self.environments.tools(python)
         limits, cgroups = self._limits(tenant, container)
         gpus = self._gpus(tenant, container)
         names = tenant.place / "names.json"
         if self.level == "D":
+            scratch.mkdir(exist_ok=True)
             names.write_text(json.dumps(peers))
         return launch.Setting(
             level=self.level,
             profile=profile,
             path=(*profile.path, *([str(tools)] if tools else []), os.path.dirname(python)),
             visible=(*_visible(python), *([str(tools)] if tools else [])),
-            hidden=(str(state), str(self.volatile)),
+            hidden=(*self.config.hidden, str(state), str(self.volatile)),
             stage=str(state / "stage"),
             scratch=str(scratch),
             hooks=str(state / "hooks") if self.level == "D" else "",
             hosts=str(tenant.place / "hosts"),
             resolver=self.gateway,
-            installer=_pip_conf(self.gateway) if self.level in "AB" else "",
+            installer=self.installer,
             names=peers if self.level == "D" else {},
             port=port,
             limits=limits,
             cgroups=cgroups,
             devices=devices.device_nodes(gpus),
             extra=self._extra(tenant) | devices.variables(gpus, any_here=bool(self.devices)),
+            tree=self.tree,
+            shift=Shift(*tenant.users[:2]) if tenant.users else Shift(),
+            machine=platform.machine(),
             many_users=self.many_users,
+            preload=str(self.preload or ""),
         )
 
     def _extra(self, tenant: Tenant) -> dict[str, str]:
         """A plain process finds names through us, and its installer must keep off the host's own packages."""
         if self.level != "D":
             return {}
-        packages = str(tenant.place / "work" / "packages")
-        return {"ABOARD_HOSTS": str(tenant.place / "names.json"), "PIP_TARGET": packages, "PYTHONPATH": packages}
+        work = tenant.place / "work"
+        (work / "tmp").mkdir(exist_ok=True)  # the machine's own /tmp has files of others
+        found = {"ABOARD_HOSTS": str(tenant.place / "names.json"), "TMPDIR": str(work / "tmp")}
+        return found | {"PIP_TARGET": str(work / "packages"), "PYTHONPATH": str(work / "packages")}
 
     def forget(self, uid: str) -> None:
         self.groups.remove(uid)
@@ -262,9 +279,6 @@ class Provision:
             return bound
         ours = {str(root) for root in tenant.roots.values()}
         return [replace(mount, group=group) if mount.source in ours else mount for mount in bound]
-
-
-HOST = "127.0.0.1"
 
 
 def _pip_conf(gateway: str) -> str:
@@ -316,6 +330,7 @@ def _wanted(pod: Document) -> Iterable[tuple[str, str]]:
         yield from mounts.needs(volume)
 
 
+@functools.cache
 def _visible(python: str) -> list[str]:
     """The trees an interpreter needs: its environment, the installation behind it, and this package."""
     prefix = os.path.dirname(os.path.dirname(os.path.abspath(python)))

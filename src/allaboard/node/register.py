@@ -30,7 +30,7 @@ class Register:
     def __init__(self, client: Client, config: Config, clock: Clock) -> None:
         self.client, self.config, self.clock = client, config, clock
         self.machine = Machine()
-        self.address, self.port = "127.0.0.1", 0
+        self.address, self.port, self.known = "127.0.0.1", 0, True
         self.resources: dict[str, str] = {}
         self.devices: Sequence[Device] = ()
         self.conditions: dict[str, tuple[bool, str, str]] = {}
@@ -55,7 +55,7 @@ class Register:
 
     def claim(self, name: str) -> Claim:
         resources = {**self.resources, **devices.capacity(self.devices, name)}
-        return Claim(name, resources, self.config.labels, self.address, self.port, self.conditions)
+        return Claim(name, resources, self.config.labels, self.address, self.port, self.conditions, self.known)
 
     async def _announce(self, name: str) -> None:
         """Lease, status, taints, in this order: whoever watches must see that we live before he sees us untainted."""

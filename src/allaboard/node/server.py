@@ -10,7 +10,7 @@ import contextlib
 import hmac
 import json
 import socket
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -26,7 +26,7 @@ from allaboard.node import channels
 from allaboard.node.journal import View
 from allaboard.node.logs import Logs
 from allaboard.node.processes import Attempt
-from allaboard.node.streams import Command, Session, attach, forward, run_command
+from allaboard.node.streams import Command, Session, WebSocket, Wishes, attach, forward, run_command
 from allaboard.node.tenants import Tenant
 from allaboard.node.tunnel import serve_tunnel
 
@@ -46,9 +46,32 @@ class House(Protocol):
 
     async def execute(self, attempt: Attempt, command: Command, descriptors: list[int]) -> None: ...
 
+    async def resize(self, attempt: Attempt, rows: int, columns: int) -> None: ...
+
     async def connect(self, tenant: Tenant, port: int) -> socket.socket: ...
 
     def summary(self) -> Document: ...
+
+
+class Entrance(Protocol):
+    """How a caller who wants to converse came in."""
+
+    offered: Sequence[str]  # the protocols he speaks
+    tunnels: bool  # whether a port-forward through it is SPDY frames
+
+    async def open(self, spoken: str) -> Session: ...
+
+
+class _WebSocketDoor:
+    tunnels = False
+
+    def __init__(self, offered: Sequence[str], receive: Receive, send: Send) -> None:
+        self.offered, self._receive, self._send = offered, receive, send
+
+    async def open(self, spoken: str) -> Session:
+        """Upstream: a port-forward that names no protocol speaks in channels."""
+        await self._send({"type": "websocket.accept", "subprotocol": spoken or None})
+        return WebSocket(self._receive, self._send)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,31 +167,33 @@ class App:
         await receive()
         try:
             path, query = self._enter(scope)
-            offered = scope.get("subprotocols", [])
-            match path:
-                case ["exec", namespace, name, container]:
-                    spoken = _agree(offered, channels.V5, channels.V4)
-                    attempt = self._living(namespace, name, container)
-                    command = _command(query)
-                    session = await _open(spoken, receive, send)
-                    await run_command(session, attempt, command, self.house.execute)
-                case ["attach", namespace, name, container]:
-                    spoken = _agree(offered, channels.V5, channels.V4)
-                    attempt = self._living(namespace, name, container)
-                    session = await _open(spoken, receive, send)
-                    await attach(session, attempt, self.house.logs, stdin=query.flag("stdin"))
-                case ["portForward", namespace, name]:
-                    await self._port_forward(self._tenant(namespace, name), offered, query, (receive, send))
-                case _:
-                    raise NotFound(f'the node has no "{scope["path"]}"')
+            await self.converse(path, query, _WebSocketDoor(scope.get("subprotocols", []), receive, send))
         except ApiError as problem:
             await _refuse(send, problem)
 
-    async def _port_forward(self, tenant: Tenant, offered: list[str], query: Query, wire: tuple[Receive, Send]) -> None:
+    async def converse(self, path: list[str], query: Query, entrance: Entrance) -> None:
+        """Exec, attach or port-forward; what is wrong is said before the conversation opens."""
+        match path:
+            case ["exec", namespace, name, container] | ["exec", namespace, name, _, container]:
+                spoken = _agree(entrance.offered, channels.V5, channels.V4)
+                attempt, command = self._living(namespace, name, container), _command(query)
+                await run_command(await entrance.open(spoken), attempt, command, self.house.execute)
+            case ["attach", namespace, name, container] | ["attach", namespace, name, _, container]:
+                spoken = _agree(entrance.offered, channels.V5, channels.V4)
+                attempt = self._living(namespace, name, container)
+                wishes = Wishes(_wants_stdin(query), self.house.resize)
+                await attach(await entrance.open(spoken), attempt, self.house.logs, wishes)
+            case ["portForward", namespace, name] | ["portForward", namespace, name, _]:
+                await self._port_forward(self._tenant(namespace, name), query, entrance)
+            case _:
+                raise NotFound(f'the node has no "/{"/".join(path)}"')
+
+    async def _port_forward(self, tenant: Tenant, query: Query, entrance: Entrance) -> None:
+        offered = entrance.offered
         spoken = _agree(offered, channels.TUNNEL, channels.V4, channels.PORT_FORWARD) if offered else ""
-        session = await _open(spoken, *wire)
+        session = await entrance.open(spoken)
         connect = lambda port: self.house.connect(tenant, port)
-        if spoken == channels.TUNNEL:
+        if spoken == channels.TUNNEL or entrance.tunnels:
             await serve_tunnel(session, connect)
             return
         ports = [int(port) for text in query.values.get("ports", []) for port in text.split(",") if port]
@@ -181,7 +206,12 @@ class App:
         return attempt
 
 
-def _agree(offered: list[str], *spoken: str) -> str:
+def _wants_stdin(query: Query) -> bool:
+    """The API's word, or the one an API server uses towards a kubelet."""
+    return query.flag("stdin") or query.flag("input")
+
+
+def _agree(offered: Sequence[str], *spoken: str) -> str:
     found = channels.agreed(offered, spoken)
     if not found:
         raise BadRequest(f"no subprotocol in common; this node speaks: {', '.join(spoken)}")
@@ -192,7 +222,7 @@ def _command(query: Query) -> Command:
     argv = query.values.get("command", [])
     if not argv:
         raise BadRequest("you must specify at least one command for the container")
-    return Command(argv, stdin=query.flag("stdin"), tty=query.flag("tty"))
+    return Command(argv, stdin=_wants_stdin(query), tty=query.flag("tty"))
 
 
 def _view(query: Query, now: datetime) -> View:
@@ -211,12 +241,6 @@ def _view(query: Query, now: datetime) -> View:
         since=since,
         limit=limit,
     )
-
-
-async def _open(spoken: str, receive: Receive, send: Send) -> Session:
-    """Upstream: a port-forward that names no protocol speaks in channels."""
-    await send({"type": "websocket.accept", "subprotocol": spoken or None})
-    return Session(spoken, receive, send)
 
 
 async def _gone(receive: Receive) -> None:

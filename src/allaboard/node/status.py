@@ -11,6 +11,7 @@ from allaboard.api.meta import condition_of, is_leaving, key_of, stamp, uid_of, 
 from allaboard.node.facts import WELL, Doom, Facts, Member, Patience, Role, Run, may_restart, succeeded
 
 SCHEME = "process://"
+NEVER = "1970-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,5 +243,7 @@ def _waiting(life: Life, member: Member) -> Document:
 def _terminated(run: Run) -> Document:
     reason = run.reason or ("Completed" if run.code == 0 else "Error")
     found: Document = {"exitCode": run.code, "reason": reason, "containerID": SCHEME + run.id}
-    found |= {"startedAt": stamp(run.started) if run.started else None, "finishedAt": stamp(run.ended or run.created)}
+    # Upstream: a runtime says 0 of what never started.
+    began = stamp(run.started) if run.started else None if reason == "ContainerStatusUnknown" else NEVER
+    found |= {"startedAt": began, "finishedAt": stamp(run.ended or run.created)}
     return {"terminated": found | ({"message": run.message} if run.message else {})}

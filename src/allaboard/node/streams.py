@@ -12,6 +12,7 @@ import struct
 import termios
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 from allaboard.api.documents import Document
 from allaboard.node import channels
@@ -32,16 +33,34 @@ class Command:
     tty: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What one who attaches may do besides listening: type, and say how large his window is (rows, columns)."""
+
+    stdin: bool
+    resize: Callable[[Attempt, int, int], Awaitable[None]]
+
+
 Execute = Callable[[Attempt, Command, list[int]], Awaitable[None]]
 
 
-class Session:
-    """One WebSocket: frames in, frames out."""
+class Session(Protocol):
+    """A conversation, whatever carries it: frames in, frames out."""
 
-    def __init__(
-        self, protocol: str, receive: Callable[[], Awaitable[Document]], send: Callable[[Document], Awaitable[None]]
-    ) -> None:
-        self.protocol, self._receive, self._send = protocol, receive, send
+    async def hear(self) -> bytes | None:
+        """The next frame, or None when the other side is gone."""
+        ...
+
+    async def say(self, data: bytes) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class WebSocket:
+    """A conversation over one WebSocket."""
+
+    def __init__(self, receive: Callable[[], Awaitable[Document]], send: Callable[[Document], Awaitable[None]]) -> None:
+        self._receive, self._send = receive, send
         self.closed = False
 
     async def hear(self) -> bytes | None:
@@ -71,21 +90,32 @@ class Ends:
     """The descriptors of a command: those it gets, those we keep."""
 
     def __init__(self, command: Command) -> None:
-        self.terminal = -1
+        self.terminal = self.input = -1
         self.output: dict[int, int] = {}
+        self.link: socket.socket | None = None  # through which a terminal comes back to us
         if command.tty:
-            self.terminal, theirs = os.openpty()
-            os.set_blocking(self.terminal, False)
-            self.input, self.given = self.terminal, [theirs, os.dup(theirs), os.dup(theirs)]
-            self.output[channels.STDOUT] = self.terminal
+            self.link, far = socket.socketpair()
+            self.given = [far.detach()]
         else:
-            reading, self.input = os.pipe2(os.O_CLOEXEC)
-            out, their_out = os.pipe2(os.O_CLOEXEC)
-            error, their_error = os.pipe2(os.O_CLOEXEC)
+            reading, self.input = os.pipe()
+            out, their_out = os.pipe()
+            error, their_error = os.pipe()
             self.given = [reading, their_out, their_error]
             self.output = {channels.STDOUT: out, channels.STDERR: error}
-        self.result, theirs = os.pipe2(os.O_CLOEXEC)
+        self.result, theirs = os.pipe()
         self.given.append(theirs)
+
+    async def receive_terminal(self) -> None:
+        """The outer end of a terminal the command opened where it runs; none if it never came that far."""
+        if self.link is None:
+            return
+        with self.link:
+            await readable(self.link.fileno())
+            _, found, _, _ = socket.recv_fds(self.link, 1, 1)
+        if found:
+            self.terminal = self.input = found[0]
+            os.set_blocking(self.terminal, False)
+            self.output[channels.STDOUT] = self.terminal
 
     def hand_over(self) -> None:
         for descriptor in self.given:
@@ -115,13 +145,14 @@ async def run_command(session: Session, attempt: Attempt, command: Command, exec
             return
         finally:
             ends.hand_over()
+        await ends.receive_terminal()
         if not command.stdin:
             ends.close_input()
         listening = asyncio.ensure_future(_feed(session, ends))
         outputs = [_pump(session, channel, descriptor) for channel, descriptor in ends.output.items()]
         await asyncio.gather(*outputs)
         result = await _all(ends.result)
-        listening.cancel()
+        await _end(listening)
         found: Document = json.loads(result) if result else {"code": 137, "message": ""}
         await session.say(channels.last_words(channels.verdict(found["code"], found["message"])))
     finally:
@@ -202,25 +233,33 @@ async def _write(descriptor: int, data: bytes) -> None:
             return
 
 
-async def attach(session: Session, attempt: Attempt, logs: Logs, *, stdin: bool) -> None:
+async def attach(session: Session, attempt: Attempt, logs: Logs, wishes: Wishes) -> None:
     """The workload's own output from now on, and its input where it reads one."""
-    listening = asyncio.ensure_future(_feed_input(session, attempt, stdin=stdin))
+    listening = asyncio.ensure_future(_feed_input(session, attempt, wishes))
     try:
         async for piece in logs.read(attempt.place / "log", View(follow=True, tail=0)):
             await session.say(channels.frame(channels.STDOUT, piece))
         await session.say(channels.last_words(channels.verdict(attempt.code)))
     finally:
-        listening.cancel()
+        await _end(listening)
         await session.close()
 
 
-async def _feed_input(session: Session, attempt: Attempt, *, stdin: bool) -> None:
+async def _end(task: asyncio.Future[None]) -> None:
+    """Cancelled and over: a connection has one reader at a time."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _feed_input(session: Session, attempt: Attempt, wishes: Wishes) -> None:
     path = attempt.place / "stdin"
-    descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK) if stdin and path.exists() else -1
+    descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK) if wishes.stdin and path.exists() else -1
     try:
         while (data := await session.hear()) is not None:
             if descriptor >= 0 and data[0] == channels.STDIN:
                 await _write(descriptor, data[1:])
+            elif data[0] == channels.RESIZE:
+                await wishes.resize(attempt, *channels.window(data[1:]))
     finally:
         if descriptor >= 0:
             os.close(descriptor)

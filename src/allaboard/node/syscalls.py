@@ -22,6 +22,12 @@ MNT_DETACH = 2
 
 PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 24, 36, 38
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+PR_SET_SECCOMP = 22
+# Newer calls have the same number everywhere.
+OPEN_TREE, MOVE_MOUNT, MOUNT_SETATTR, OPENAT2 = 428, 429, 442, 437
+RESOLVE_BENEATH = 8
+OPEN_TREE_CLONE, OPEN_TREE_CLOEXEC, AT_RECURSIVE, AT_EMPTY_PATH, AT_FDCWD = 1, 0o2000000, 0x8000, 0x1000, -100
+MOUNT_ATTR_IDMAP = 0x100000
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _CAPSET = {"x86_64": 126, "aarch64": 91}
 _CLONE = {"x86_64": 56, "aarch64": 220}
@@ -81,6 +87,33 @@ def unmount(target: str) -> None:
 def pivot_root(new: str, old: str) -> None:
     number = _PIVOT_ROOT[platform.machine()]
     _check(_libc.syscall(number, new.encode(), old.encode()), "pivot_root")
+
+
+def show_shifted(source: str, target: str, users: int, *, deep: bool) -> None:
+    """A bind mount whose owners are those of a user namespace: the machine's 0 is seen as the namespace's 0."""
+    recursive = AT_RECURSIVE if deep else 0
+    flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive
+    tree = _check(_libc.syscall(OPEN_TREE, AT_FDCWD, source.encode(), flags), f"open {source}")
+    try:
+        wish = struct.pack("=QQQQ", MOUNT_ATTR_IDMAP, 0, 0, users)
+        flags = AT_EMPTY_PATH | recursive
+        _check(_libc.syscall(MOUNT_SETATTR, tree, b"", flags, wish, len(wish)), f"shift {source}")
+        _check(_libc.syscall(MOVE_MOUNT, tree, b"", AT_FDCWD, target.encode(), 4), f"mount {source} on {target}")
+    finally:
+        os.close(tree)
+
+
+def open_beneath(directory: int, path: str) -> int:
+    """Something inside a directory, for mounting; links that lead out of it are refused, also while we look."""
+    how = struct.pack("=QQQ", os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_BENEATH)
+    return _check(_libc.syscall(OPENAT2, directory, path.encode(), how, len(how)), f"subPath {path}")
+
+
+def set_filter(program: bytes) -> None:
+    """Let a seccomp program judge every call of this process and its children, for good."""
+    text = ctypes.create_string_buffer(program, len(program))
+    head = struct.pack("@HP", len(program) // 8, ctypes.addressof(text))
+    _check(_libc.prctl(PR_SET_SECCOMP, ctypes.c_ulong(2), head, 0, 0), "seccomp")
 
 
 def prctl(option: int, value: int = 0, more: int = 0) -> None:

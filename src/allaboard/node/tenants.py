@@ -10,7 +10,7 @@ from pathlib import Path
 
 from allaboard.api.documents import Document
 from allaboard.node.facts import Doom, Facts, Health, Trouble
-from allaboard.node.processes import Attempt, adopt, write_private
+from allaboard.node.processes import Attempt, adopt, write_whole
 
 
 @dataclass(slots=True)
@@ -36,6 +36,7 @@ class Tenant:
     probes: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     roots: dict[str, str] = field(default_factory=dict)  # volume → directory
     devices: dict[str, list[str]] = field(default_factory=dict)  # container → ids of its GPUs
+    users: tuple[int, ...] = ()  # its own: first uid, first gid, how many
     doom: Doom | None = None
     released: bool = False
     said: set[str] = field(default_factory=set)  # warnings already given
@@ -64,11 +65,12 @@ class Tenant:
     def remember(self) -> None:
         """Write down what a later agent must know."""
         record: Document = {"address": self.address, "released": self.released, "devices": self.devices}
+        record["users"] = list(self.users)
         if self.doom:
             record["doom"] = [self.doom.reason, self.doom.message]
         metadata = self.document["metadata"]
         record |= {"namespace": metadata["namespace"], "name": metadata["name"]}
-        write_private(self.place / "pod.json", json.dumps(record))
+        write_whole(self.place / "pod.json", json.dumps(record).encode())
 
 
 def find(place: Path, document: Document, children: dict[str, int], now: datetime) -> Tenant:
@@ -79,7 +81,7 @@ def find(place: Path, document: Document, children: dict[str, int], now: datetim
     except (OSError, ValueError):
         return tenant
     tenant.address, tenant.released = record["address"], record["released"]
-    tenant.devices = record.get("devices", {})
+    tenant.devices, tenant.users = record.get("devices", {}), tuple(record.get("users", ()))
     if record.get("doom"):
         tenant.doom = Doom(*record["doom"])
     for folder in sorted((place / "containers").glob("*")):

@@ -28,6 +28,7 @@ def write_files(root: Path, files: Mapping[str, File], *, owner_reads: bool, gro
     for path, file in files.items():
         _write(fresh / path, file, owner_reads=owner_reads, group=group)
     old = os.readlink(root / DATA) if (root / DATA).is_symlink() else ""
+    (root / "..data_tmp").unlink(missing_ok=True)  # of one who was killed in the middle
     os.symlink(fresh.name, root / "..data_tmp")
     os.rename(root / "..data_tmp", root / DATA)
     _link(root, {path.split("/")[0] for path in files})
@@ -110,5 +111,6 @@ def take_away(root: Path) -> None:
     for folder, names, _ in os.walk(root):
         for path in (folder, *(os.path.join(folder, name) for name in names)):
             with contextlib.suppress(OSError):
-                os.chmod(path, 0o700)
+                if not os.path.islink(path):
+                    os.chmod(path, 0o700)
     shutil.rmtree(root, ignore_errors=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 from allaboard.api import quantity
 from allaboard.api.documents import Document, dig
 from allaboard.kube.clock import Clock
-from allaboard.node import usage, volumes
+from allaboard.node import volumes
 from allaboard.node.cgroups import Groups
 from allaboard.node.facts import Doom
-from allaboard.node.families import family
+from allaboard.node.families import family, resident
 from allaboard.node.limits import limits_of
 from allaboard.node.processes import Processes
 from allaboard.node.tenants import Tenant, container_of
@@ -75,7 +75,7 @@ class Watchdog:
 
 
 def _used(pids: list[int]) -> int:
-    return sum(usage.resident(pid) for pid in pids)
+    return sum(resident(pid) for pid in pids)
 
 
 def _bytes(amount: Document | str) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import array
 import contextlib
+import errno
 import fcntl
 import gc
 import json
@@ -28,6 +29,7 @@ from typing import NoReturn
 
 from allaboard.api.documents import Document
 from allaboard.node import families, inits, sandbox, syscalls
+from allaboard.node.builder import StartError
 
 HEADER = struct.Struct("=I")
 SPACES = ("user", "uts", "ipc", "net", "mnt")
@@ -70,7 +72,8 @@ class Zygote:
         self.pods: dict[str, dict[str, int]] = {}
         self.children: dict[int, str] = {}
         self.guests: set[int] = set()  # commands run beside a workload
-        self.tree: list[tuple[str, str]] = []
+        self.helper: socket.socket | None = None  # the compiled init, where there is one
+        self.helper_pid = 0
         self.homes: sandbox.Homes | None = None
         self.selector = selectors.DefaultSelector()
         self.leaving = False
@@ -78,13 +81,14 @@ class Zygote:
     def settle_in(self) -> None:
         """Open what the level needs, and remember what forked children will want to know."""
         if self.level != "D":
-            self.tree = sandbox.host_tree()
             self.homes = sandbox.Homes()
         if self.level in "AB":
             self.network = sandbox.open_network(self.gateway)
 
     def serve(self, door: socket.socket) -> None:
-        wake, alarm = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        wake, alarm = os.pipe()
+        for end in (wake, alarm):
+            os.set_blocking(end, False)
         signal.set_wakeup_fd(alarm, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda number, frame: None)
         for number in (signal.SIGINT, signal.SIGHUP):
@@ -165,14 +169,58 @@ class Zygote:
             os.close(descriptor)
         return {}, []
 
+    def on_helper(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
+        """From now on the compiled init makes containers; it ends with us."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            theirs.set_inheritable(True)
+            words = [request["path"], str(self.state), str(theirs.fileno())]
+            self.helper_pid = os.posix_spawn(request["path"], words, {})
+        self.helper = ours
+        return {"pid": self.helper_pid}, []
+
     def on_start(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
-        """Fork a container's init: the first process of a new PID namespace, and our child."""
+        """A container's init: the first process of a new PID namespace."""
+        if self.homes is not None and request["pod"] not in self.pods:
+            # We may be new, and the pod older: without its namespaces a container would stand in ours.
+            raise FileNotFoundError(errno.ENOENT, "the pod has no namespaces")
         place, held = request["dir"], self.pods.get(request["pod"], {})
+        pid = self._ask_helper(place, held, descriptors[0]) if request.get("helper") else 0
+        if pid:
+            return {"pid": pid}, []
         pid = syscalls.fork_into(syscalls.NEWPID | syscalls.NEWNS) if self.level != "D" else os.fork()
         if pid == 0:
-            self._leave_to(lambda: inits.run(inits.Place(place, descriptors[0]), held, self.tree, self.level))
+            self._leave_to(lambda: inits.run(inits.Place(place, descriptors[0]), held, self.level))
         self.children[pid] = place
         return {"pid": pid}, []
+
+    def _ask_helper(self, place: str, held: dict[str, int], pipe: int) -> int:
+        """The pid of a container the compiled init made; 0 where it could not: then we do it ourselves."""
+        if self.helper is None:
+            return 0
+        try:
+            text = f"{place}\n{' '.join(held)}".encode()
+            socket.send_fds(self.helper, [text], [pipe, *held.values()])
+            pid = int(struct.unpack("=i", self.helper.recv(4))[0])
+        except (OSError, struct.error):
+            self.helper.close()
+            self.helper = None
+            return 0
+        if pid < 0:
+            raise OSError(-pid, f"clone: {os.strerror(-pid)}")
+        self._remember(pid, place)
+        return pid
+
+    def _remember(self, pid: int, place: str) -> None:
+        """Not our child, so nobody tells us of its end but the kernel, through a descriptor."""
+        with contextlib.suppress(ProcessLookupError):
+            self.selector.register(os.pidfd_open(pid), selectors.EVENT_READ, lambda ended: self._forget_one(ended, pid))
+            self.children[pid] = place
+
+    def _forget_one(self, ended: int, pid: int) -> None:
+        self.selector.unregister(ended)
+        os.close(ended)
+        self.children.pop(pid, None)
 
     def _leave_to(self, work: Callable[[], NoReturn]) -> NoReturn:
         """In a child: whatever happens, it must not come back into the zygote's loop."""
@@ -189,12 +237,22 @@ class Zygote:
         for key in list(self.selector.get_map().values()):
             if isinstance(key.fileobj, socket.socket):
                 key.fileobj.close()
+        if self.helper is not None:
+            self.helper.close()
 
     def on_exec(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
         """Run a command beside a container's workload; stdio and the place for its exit code come as descriptors."""
+        pid, held = os.fork(), self.pods.get(request["pod"], {})
+        if pid == 0:
+            self._leave_to(lambda: _execute(request, descriptors, held, self.level))
+        self.guests.add(pid)
+        return {"pid": pid}, []
+
+    def on_window(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
+        """Another size for the terminal of a workload; a child steps into the container to say so."""
         pid = os.fork()
         if pid == 0:
-            self._leave_to(lambda: _execute(request, descriptors, self.level))
+            self._leave_to(lambda: _set_window(request, self.level))
         self.guests.add(pid)
         return {"pid": pid}, []
 
@@ -208,6 +266,8 @@ class Zygote:
         finally:
             if "net" in held and self.homes is not None:
                 self.homes.back(frozenset({"net"}))
+        if request.get("alias") and self.network is not None:
+            self.network.wire.add_address(socket.if_nametoindex("lo"), request["address"])
         if "port" in request:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((request["address"], request["port"]))
@@ -219,11 +279,13 @@ class Zygote:
         """The machine is going down: nothing of ours stays."""
         for pid in self.guests:  # those of a container end with it; without namespaces they must be ended
             families.kill_descendants(pid)
-        for pid in (*self.children, *self.guests):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        families.end_all((*self.children, *self.guests))
         for pod in list(self.pods):
             self.on_release({"pod": pod}, [])
+        if self.helper is not None:
+            self.helper.close()
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.helper_pid, 0)
         self.leaving = True
         return {}, []
 
@@ -236,14 +298,16 @@ def _how_many_users() -> int:
 
 
 def _namespaces_of(pid: int) -> dict[str, int]:
+    """Those of a container's init; its users are those of the workload, its first child."""
     found = {}
-    for kind in sandbox.KINDS:
-        if os.readlink(f"/proc/{pid}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}"):
-            found[kind] = os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    for who, kind in ((pid, "net"), (pid, "uts"), (pid, "ipc"), *([(children[0], "user")] if children else [])):
+        if os.readlink(f"/proc/{who}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}"):
+            found[kind] = os.open(f"/proc/{who}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
     return found
 
 
-def _execute(request: Document, descriptors: list[int], level: str) -> NoReturn:
+def _execute(request: Document, descriptors: list[int], held: dict[str, int], level: str) -> NoReturn:
     """In a forked child: step into the container, run, and tell the code."""
     result = descriptors[-1]
     code, words = inits.START_ERROR, ""
@@ -254,7 +318,7 @@ def _execute(request: Document, descriptors: list[int], level: str) -> NoReturn:
             _step_into(request["pid"])
         child = os.fork()
         if child == 0:
-            _speak(spec, descriptors, level, tty=request["tty"])
+            _speak(spec, descriptors, held, tty=request["tty"])
         for descriptor in descriptors[:-1]:
             os.close(descriptor)
         code = inits.code_of(os.waitpid(child, 0)[1])
@@ -263,6 +327,21 @@ def _execute(request: Document, descriptors: list[int], level: str) -> NoReturn:
     finally:
         with contextlib.suppress(OSError):  # nobody may be waiting any more
             os.write(result, json.dumps({"code": code, "message": words}).encode())
+        os._exit(0)
+
+
+def _set_window(request: Document, level: str) -> NoReturn:
+    try:
+        # The workload's own terminal, whatever it is called where it lives.
+        path = "/dev/pts/0"
+        if level == "D":
+            shown = [families.terminal_of(child) for child in families.family().children.get(request["pid"], ())]
+            path = next(name for name in shown if name.startswith(("/dev/pts/", "/dev/tty")))
+        else:
+            _step_into(request["pid"])
+        terminal = os.open(path, os.O_RDWR | os.O_NOCTTY)
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", request["rows"], request["columns"], 0, 0))
+    finally:
         os._exit(0)
 
 
@@ -284,23 +363,33 @@ def _join(pid: int, kinds: tuple[str, ...]) -> None:
         os.close(descriptor)
 
 
-def _speak(spec: Document, descriptors: list[int], level: str, *, tty: bool) -> NoReturn:
-    """The command itself: the descriptors become its stdio; a terminal becomes its own."""
+def _speak(spec: Document, descriptors: list[int], held: dict[str, int], *, tty: bool) -> NoReturn:
+    """The command itself: the descriptors become its stdio; a terminal is the container's own, and handed out."""
     code = 126
     try:
         os.setsid()
-        for target, source in enumerate(descriptors[:3]):
+        streams = [_own_terminal(descriptors[0])] * 3 if tty else descriptors[:3]
+        for target, source in enumerate(streams):
             os.dup2(source, target)
         if tty:
             fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        inits.become(spec, level)
-    except inits.StartError as problem:
+        inits.become(spec, held)
+    except StartError as problem:
         code = 127 if "not found" in str(problem) or "no such file" in str(problem) else 126
         os.write(2, f"{problem}\n".encode())
     except BaseException as problem:
         os.write(2, f"{problem}\n".encode())
     finally:
         os._exit(code)
+
+
+def _own_terminal(link: int) -> int:
+    """A terminal of the container we are in; its outer end goes to who asked."""
+    master, slave = inits.open_terminal()
+    with socket.socket(fileno=link) as there:
+        socket.send_fds(there, [b"t"], [master])
+    os.close(master)
+    return slave
 
 
 def enter_cluster(state: Path, level: str) -> None:
@@ -338,7 +427,7 @@ def _new_user_namespace(*, with_network: bool) -> None:
 def _living_holder(state: Path) -> int | None:
     try:
         record = json.loads((state / "holder").read_text())
-        return int(record["pid"]) if inits.start_ticks(record["pid"]) == record["start"] else None
+        return int(record["pid"]) if families.is_same(record["pid"], record["start"]) else None
     except (OSError, ValueError, KeyError):
         return None
 
@@ -354,7 +443,7 @@ def _leave_holder(state: Path) -> None:
         while True:
             signal.pause()
     path = state / "holder"
-    path.write_text(json.dumps({"pid": pid, "start": inits.start_ticks(pid)}))
+    path.write_text(json.dumps({"pid": pid, "start": families.start_ticks(pid)}))
 
 
 def open_door(state: Path) -> socket.socket:
@@ -381,17 +470,10 @@ def main() -> None:
     zygote = Zygote(state, level, gateway)
     zygote.settle_in()
     door = open_door(state)
-    identity = {"pid": os.getpid(), "start": _ticks(), "level": level}
+    identity = {"pid": os.getpid(), "start": families.start_ticks(), "level": level}
     (state / "zygote").write_text(json.dumps(identity))
     print(json.dumps({"ready": True}), flush=True)  # noqa: T201
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
     zygote.serve(door)
-
-
-def _ticks() -> int:
-    try:
-        return inits.start_ticks()
-    except OSError:
-        return 0

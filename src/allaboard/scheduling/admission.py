@@ -16,6 +16,7 @@ from allaboard.api.kinds import (
     POD_GROUP,
     PYTORCH_JOB,
     QUEUE,
+    SCHEDULING_SHARD,
     TF_JOB,
     TOPOLOGY,
     TRAIN_JOB,
@@ -25,6 +26,7 @@ from allaboard.api.kinds import (
 from allaboard.api.meta import annotations_of, labels_of, name_of, owners_of
 from allaboard.kube.admission import ALLOWED, Request, Verdict, View
 from allaboard.points import nearest
+from allaboard.scheduling import policy, shard
 from allaboard.scheduling.demands import GPUS
 from allaboard.scheduling.groupers.jobset import group_names
 from allaboard.scheduling.podgroups import Settings, has_own_group, scheduler_of
@@ -113,10 +115,17 @@ class PodGroups:
         return ALLOWED if unchanged else Verdict(warnings=tuple(pod_group_warnings(spec, view)))
 
 
+# Which documents a real API server asks about.
+WITH_QUEUE: Document = {"matchExpressions": [{"key": labels.QUEUE, "operator": "Exists"}]}
+OF_JOB_SETS: Document = {"matchExpressions": [{"key": labels.JOBSET_NAME, "operator": "Exists"}]}
+
+
 class QueueLabels:
     """Whoever submits a job hears at once that the queue it names runs nothing."""
 
     name = "vqueuelabel.aboard.dev"
+    is_courtesy = True
+    selector = WITH_QUEUE
     kinds = (TRAIN_JOB, JOB_SET, JOB, PYTORCH_JOB, MPI_JOB, TF_JOB, XGBOOST_JOB, JAX_JOB)
     operations = ("CREATE", "UPDATE")
     subresources = ("",)
@@ -212,6 +221,34 @@ class Topologies:
         return Verdict(refused(TOPOLOGY, request.key.name, causes)) if causes else ALLOWED
 
 
+# --- SchedulingShard ---
+
+
+def shard_causes(document: Document) -> Iterable[Cause]:
+    """A policy the scheduler would refuse, and a shard nobody would read, are refused when they are written."""
+    name = name_of(document)
+    if name != shard.NAME:
+        rule = f'one scheduler serves all nodes here and reads the shard "{shard.NAME}"'
+        yield _invalid("metadata.name", name, rule)
+    try:
+        policy.read(shard.spec_of(document))
+    except (TypeError, ValueError) as error:
+        yield Cause("FieldValueInvalid", "spec", str(error))
+
+
+class Shards:
+    """Unknown plugins, actions and settings are said to whoever writes them."""
+
+    name = "vschedulingshard.aboard.dev"
+    kinds = (SCHEDULING_SHARD,)
+    operations = ("CREATE", "UPDATE")
+    subresources = ("",)
+
+    def validate(self, request: Request, _view: View) -> Verdict:
+        causes = list(shard_causes(request.new or {}))
+        return Verdict(refused(SCHEDULING_SHARD, request.key.name, causes)) if causes else ALLOWED
+
+
 # --- pods that share GPUs ---
 
 
@@ -258,6 +295,12 @@ class SharingPods:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
 
+    @property
+    def condition(self) -> str:
+        """The pods of others are never held up."""
+        ours = ", ".join(f"'{name}'" for name in sorted(self.settings.schedulers))
+        return f"has(object.spec.schedulerName) && object.spec.schedulerName in [{ours}]"
+
     def validate(self, request: Request, _view: View) -> Verdict:
         pod = request.new or {}
         if not annotations_of(pod) or scheduler_of(pod) not in self.settings.schedulers:
@@ -284,6 +327,8 @@ class Births:
     """
 
     name = "mpod.aboard.dev"
+    is_courtesy = True
+    selector = OF_JOB_SETS
     kinds = (POD,)
     operations = ("CREATE",)
     subresources = ("",)
@@ -308,4 +353,4 @@ class Births:
 
 def hooks(settings: Settings) -> tuple[object, ...]:
     """What main hands to the admission chain."""
-    return (Births(settings), PodGroups(), QueueLabels(), Queues(), Topologies(), SharingPods(settings))
+    return (Births(settings), PodGroups(), QueueLabels(), Queues(), Topologies(), Shards(), SharingPods(settings))

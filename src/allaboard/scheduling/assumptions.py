@@ -80,8 +80,8 @@ class Assumptions:
     def hold(self, gang: str, until: float) -> None:
         self._held[gang] = until
 
-    def holds(self, gang: str) -> bool:
-        return gang in self._held
+    def held_until(self, gang: str) -> float | None:
+        return self._held.get(gang)
 
     def released(self, now: float) -> Iterator[str]:
         """Drop the holds whose time is over."""

@@ -53,6 +53,11 @@ def gang_key(request: Document) -> Iterable[Key]:
     return (Key(namespace_of(request), annotations_of(request).get(labels.POD_GROUP) or name_of(request)),)
 
 
+def _nobody(_document: Document) -> Iterable[Key]:
+    """For kinds that are only read: their changes wake no key."""
+    return ()
+
+
 def judge(request: Document, pod: Document | None, node: Document | None) -> Case:
     """Whether this request was, can be or can no longer be carried out."""
     spec = request["spec"]
@@ -162,14 +167,16 @@ class Binder:
 
     def __init__(self, reader: Reader, clock: Clock) -> None:
         self.reader, self.clock = reader, clock
-        self.watches = (Watch(BIND_REQUEST, gang_key), *(Watch(k, lambda _: ()) for k in (POD, NODE, POD_GROUP, CLAIM)))
+        self.watches = (Watch(BIND_REQUEST, self._due), *(Watch(k, _nobody) for k in (POD, NODE, POD_GROUP, CLAIM)))
+        self._is_gone = False  # the request being told was removed, which asks for nothing
         self._requests: dict[Key, dict[str, Document]] = {}
         self._tried: set[Key] = set()
         self._since: dict[Key, datetime] = {}  # when a gang began to wait for its volumes
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        if kind != BIND_REQUEST:
+        if kind is not BIND_REQUEST:
             return
+        self._is_gone = new is None
         document = new or old or {}
         (gang,) = gang_key(document)
         requests = self._requests.setdefault(gang, {})
@@ -181,6 +188,9 @@ class Binder:
             del self._requests[gang]
             self._tried.discard(gang)
             self._since.pop(gang, None)
+
+    def _due(self, request: Document) -> Iterable[Key]:
+        return () if self._is_gone else gang_key(request)
 
     async def reconcile(self, key: Key) -> Plan:
         cases = [await self._case(request) for _, request in sorted(self._requests.get(key, {}).items())]

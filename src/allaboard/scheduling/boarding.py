@@ -136,6 +136,8 @@ class Boarding:
         score = session.panel.rank(klass, among) + np.where(idle[among], session.panel.idle_bonus(), 0.0)
         if (standing_score := self._score(leaf, klass)) is not None:
             score = score + standing_score[among]
+        if (near := session.panel.score_task(row)) is not None:
+            score = score + near[among]
         order = among[np.lexsort((among, -score))]
         return any(self._take(klass, row, int(node), idle=bool(idle[node])) for node in order[mask[order]])
 
@@ -205,8 +207,9 @@ def _unplaced(session: Session, chosen: Chosen) -> Stuck:
 
 
 def _defect(session: Session, gang: GangRow, chosen: Chosen) -> Reason | None:
-    for rows in chosen.values():
-        text = session.state.klass[rows[0]].demand.obstacle
-        if text:
-            return obstacle(gang, text)
+    for leaf, rows in chosen.items():
+        classes = (leaf.klass,) if leaf.klass is not None else tuple(session.state.klass[row] for row in rows)
+        for klass in classes:
+            if klass.demand.obstacle:
+                return obstacle(gang, klass.demand.obstacle)
     return None

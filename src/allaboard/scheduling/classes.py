@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +37,8 @@ class PodClass:
     """A demand with its columns: `wants` per resource, `quota` as queues count it (cpu, memory, gpu)."""
 
     __slots__ = (
-        "asked", "best_effort", "claims", "columns", "cpu_only", "demand", "devices", "gpu_wish", "index", "memory",
-        "mig",
-        "per_row", "plain", "portion", "quota", "rows", "shared", "static", "static_version", "wants",
+        "amounts", "asked", "best_effort", "claims", "columns", "cpu_only", "demand", "devices", "gpu_wish", "index",
+        "memory", "mig", "per_row", "plain", "portion", "quota", "rows", "shared", "static", "static_version", "wants",
     )  # fmt: skip
 
     def __init__(self, index: int, demand: Demand, claims: tuple[Claim, ...]) -> None:
@@ -55,10 +55,12 @@ class PodClass:
         self.asked = {**requests, "gpu": 0.0 if self.shared else self.gpu_wish, "pods": 1.0}
         self.best_effort = not self.shared and _is_nothing(requests)
         self.cpu_only = not (self.shared or self.gpu_wish > 0 or claimed or self.mig)
-        self.plain = not (self.shared or demand.claims or demand.neighbours or demand.ports or demand.legacy_mig)
+        near = bool(demand.neighbours or demand.preferred or demand.ports)
+        self.plain = not (self.shared or demand.claims or near or demand.legacy_mig)
         self.wants: Column = np.zeros(len(FIXED))
         # The resources asked for: as indexes, and the amounts as a column beside them.
         self.columns: tuple[int, ...] = ()
+        self.amounts: tuple[tuple[int, float], ...] = ()
         self.rows = np.zeros(0, dtype=np.intp)
         self.per_row: Column = np.zeros((0, 1))
         self.static: Mask | None = None
@@ -72,6 +74,7 @@ class PodClass:
         self.rows = np.flatnonzero(self.wants > 0)
         self.per_row = self.wants[self.rows][:, None]
         self.columns = tuple(int(row) for row in self.rows)
+        self.amounts = tuple((row, float(self.wants[row])) for row in self.columns)
 
     def portion_on(self, gpu_memory: int) -> float:
         """The part of one device of a node with this GPU memory."""
@@ -99,6 +102,48 @@ class PodClass:
         return self.quota[CPU], self.quota[MEMORY], self.quota[GPU] + self.devices * self.memory / smallest_memory
 
 
+class Catalogue:
+    """All classes, by what is asked for: equal demands share one, and the same demand is looked up by identity.
+
+    `grow` is called for a resource nobody asked for before, which is a new row of every node matrix.
+    """
+
+    def __init__(self, resources: dict[str, int], grow: Callable[[], None]) -> None:
+        self.resources, self.grow = resources, grow
+        self.claims: dict[str, Claim] = {}
+        self._known: dict[object, PodClass] = {}
+        self._interned: dict[int, tuple[Demand, PodClass]] = {}
+
+    def __iter__(self) -> Iterator[PodClass]:
+        return iter(self._known.values())
+
+    def of(self, demand: Demand) -> PodClass:
+        known = self._interned.get(id(demand))
+        if known is not None and known[0] is demand:
+            return known[1]
+        key = demand_key(demand)
+        if key not in self._known:
+            self._known[key] = self._new(demand)
+        self._interned[id(demand)] = (demand, self._known[key])
+        return self._known[key]
+
+    def _new(self, demand: Demand) -> PodClass:
+        claims = tuple(self.claims[name] for name in demand.claims if name in self.claims)
+        created = PodClass(len(self._known), demand, claims)
+        for name in created.asked:
+            self.add_resource(name)
+        created.lay_out(self.resources)
+        return created
+
+    def add_resource(self, name: str) -> None:
+        if name in self.resources:
+            return
+        self.resources[name] = len(self.resources)
+        self.grow()
+        for known in self:
+            known.lay_out(self.resources)
+
+
 def _is_nothing(requests: dict[str, float]) -> bool:
     return all(amount < _NOTHING.get(name, 10.0 / 1000) for name, amount in requests.items() if name != "pods")
 
@@ -107,6 +152,7 @@ def demand_key(demand: Demand) -> tuple[object, ...]:
     """What makes two demands the same class."""
     return (
         tuple(sorted(demand.requests.items())), demand.portion, demand.gpu_memory, demand.gpu_devices, demand.claims,
-        demand.selector, demand.affinity, demand.tolerations, demand.ports, demand.neighbours, demand.only_nodes,
+        demand.selector, demand.affinity, demand.tolerations, demand.ports, demand.neighbours, demand.preferred,
+        demand.only_nodes,
         demand.nominated, demand.legacy_mig, demand.obstacle,
     )  # fmt: skip

@@ -6,16 +6,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from allaboard.scheduling.actions import ACTIONS
+from allaboard.scheduling.context import in_context
 from allaboard.scheduling.decisions import Bind, Decisions, Eviction, Promise
-from allaboard.scheduling.explain import holders, not_asked, reserved
+from allaboard.scheduling.explain import not_asked, reserved
 from allaboard.scheduling.facts import Status
-from allaboard.scheduling.gangs import GangRow
+from allaboard.scheduling.line import Outlook, placed
 from allaboard.scheduling.policy import Policy
-from allaboard.scheduling.reasons import WAITING, Reason
+from allaboard.scheduling.promises import remember
+from allaboard.scheduling.reasons import Reason
 from allaboard.scheduling.session import Session
+from allaboard.scheduling.settling import remember_usage, settle
 from allaboard.scheduling.state import State
-
-HOLDERS = 3
+from allaboard.scheduling.surroundings import recount
 
 
 def cycle(state: State, policy: Policy, now: float) -> Decisions:
@@ -27,7 +29,7 @@ def cycle(state: State, policy: Policy, now: float) -> Decisions:
     if known and known[0] == (state.version, policy) and (known[1].deadline is None or now < known[1].deadline):
         return known[1]
     if policy.usage_half_life > 0:
-        state.remember_usage(now, policy.usage_half_life)
+        remember_usage(state, now, policy.usage_half_life)
     session = Session(state, policy, now)
     for action in policy.actions:
         session.action = action
@@ -40,10 +42,17 @@ def cycle(state: State, policy: Policy, now: float) -> Decisions:
 def close(session: Session, decisions: Decisions) -> None:
     """Take promises back (they are asked anew in the next cycle) and count binds and evictions as facts."""
     state = session.state
-    state.settle(session.log.origin, session.before)
-    state.reconsider(session.stale)
+    settle(state, session.log.origin, session.before)
+    for name in session.stale:
+        state.review(state.gangs[name])
+    if not session.policy.exact:
+        remember(state, decisions.pipelined)
+    if state.leaks:
+        recount(state)
+    promised = {promise.gang for promise in decisions.pipelined}
     for name, reason in decisions.reasons.items():
-        if name not in session.skipped:
+        # A gang that holds a promise is asked in every cycle, or somebody else would be promised its place.
+        if name not in session.skipped and name not in promised:
             state.refused[name] = (state.relief, reason)
     rest = replace(decisions, binds=(), evictions=(), started=(), stale={})
     state.last = ((state.version, session.policy), rest)
@@ -114,7 +123,7 @@ _WORDS = {
 
 def _reasons(session: Session, promises: list[Promise]) -> dict[str, Reason]:
     """One reason for every gang that waits: refused now, refused before and still hopeless, promised, or not asked."""
-    state = session.state
+    state, outlook = session.state, Outlook(session)
     places: dict[str, list[str]] = {}
     for promise in promises:
         places.setdefault(promise.gang, []).append(promise.node)
@@ -124,34 +133,11 @@ def _reasons(session: Session, promises: list[Promise]) -> dict[str, Reason]:
         if name in places:
             reason = reserved(gang, places[name])
         elif (refused := session.refusals.reason(gang)) is not None:
-            reason = _fair_words(session, gang, refused)
+            reason = in_context(session, outlook, gang, refused)
         elif name in session.skipped:
             reason = state.refused[name][1]
         elif gang.pending():
             reason = not_asked(state, gang)
         if reason is not None:
             found[name] = reason
-    return found
-
-
-def _fair_words(session: Session, gang: GangRow, reason: Reason) -> Reason:
-    """A gang that waits for room others hold: say whether its queue has its share, and who holds most."""
-    if reason.code not in ("InsufficientResource", "Fragmented") or reason.verdict != WAITING:
-        return reason
-    reason = replace(reason, held_by=holders(session.state, HOLDERS), estimate=_estimate(session, gang))
-    queues, row, wanted = session.state.queues, gang.queue, reason.needs.get("gpu", 0.0)
-    held, fair, quota = queues.allocated[row][2], queues.fair[row][2], queues.quota[row][2]
-    if not wanted or held + wanted <= fair or reason.code == "Fragmented":
-        return reason
-    own = held if quota < 0 else min(held, quota)
-    words = (
-        f'queue "{gang.fact.queue}" holds {held:g} gpu ({own:g} deserved, {held - own:g} borrowed) '
-        f"of its fair share {fair:g}, and needs {wanted:g} more"
-    )
-    unblock = (*reason.unblock, f'raise spec.resources.gpu.quota of queue "{gang.fact.queue}" (now {quota:g})')
-    return replace(reason, code="FairShare", message=f"{reason.message}; {words}", unblock=unblock)
-
-
-def _estimate(session: Session, gang: GangRow) -> float | None:
-    kept = session.reservation
-    return kept.start if kept is not None and kept.gang is gang else None
+    return placed(session, found)

@@ -6,15 +6,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from allaboard.api import labels
-from allaboard.api.documents import Document
+from allaboard.api.documents import Document, Documents
 from allaboard.api.meta import annotations_of, labels_of
 from allaboard.api.quantity import BadQuantity, parse
+from allaboard.api.twins import made_once
 from allaboard.scheduling.facts import Demand, Neighbours, Requirement, Toleration
 
 GPUS = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 # How field terms of a node affinity are asked: every node carries its own name under this key.
 NODE_NAME = "metadata.name"
 REMEMBERED = 4096
+UNREADABLE = "the pod cannot be read"
 
 Amounts = dict[str, float]
 
@@ -73,14 +75,29 @@ class Storage:
 ANYWHERE = Storage()
 
 
+# What a demand depends on: these parts of a pod's spec, and annotations that ask for a share of a GPU.
+PLACES = ("nodeSelector", "affinity", "tolerations", "overhead", "resources")
+PARTS = (*PLACES, "containers", "initContainers", "hostNetwork", "resourceClaims")
+SHARES = (labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES)
+
+
 class Demands:
     """Reads demands; pods that say the same share one value, so their class is found by identity."""
 
     def __init__(self) -> None:
         self._known: dict[str, Demand] = {}
+        self._last: tuple[object, Demand | None] = (None, None)
 
     def of(self, pod: Document, storage: Storage = ANYWHERE) -> Demand:
-        face = _face(pod, storage)
+        """The demand of a pod; the next pod of a template says the very same, which is told without making a text."""
+        parts = _parts(pod, storage)
+        last, demand = self._last
+        if demand is None or parts != last:
+            demand = self._by_face(pod, storage, repr(parts))
+            self._last = (parts, demand)
+        return demand
+
+    def _by_face(self, pod: Document, storage: Storage, face: str) -> Demand:
         if (known := self._known.get(face)) is not None:
             return known
         if len(self._known) >= REMEMBERED:
@@ -89,16 +106,29 @@ class Demands:
         return demand
 
 
-def _face(pod: Document, storage: Storage) -> str:
-    """All that a demand depends on, as text."""
-    spec, said = pod["spec"], annotations_of(pod)
-    containers = [(c.get("resources"), c.get("ports")) for c in spec.get("containers") or ()]
-    early = [(c.get("resources"), c.get("restartPolicy")) for c in spec.get("initContainers") or ()]
-    places = [spec.get(name) for name in ("nodeSelector", "affinity", "tolerations", "overhead", "resources")]
-    gpu = [said.get(name) for name in (labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES)]
-    neighbourly = labels_of(pod) if "matchLabelKeys" in str(spec.get("affinity")) else None
-    nominated = (pod.get("status") or {}).get("nominatedNodeName")
-    return repr((containers, early, places, gpu, neighbourly, nominated, storage))
+def _parts(pod: Document, storage: Storage) -> tuple[object, ...]:
+    """All that a demand depends on."""
+    spec = pod["spec"]
+    neighbourly = labels_of(pod) if spec.get("affinity") and "matchLabelKeys" in str(spec["affinity"]) else None
+    return (
+        _wishes(spec.get("containers"), "ports"),
+        _wishes(spec.get("initContainers"), "restartPolicy"),
+        *map(spec.get, PLACES),
+        *map(annotations_of(pod).get, SHARES),
+        neighbourly,
+        _nominated(pod),
+        storage,
+    )
+
+
+@made_once
+def _wishes(containers: Documents | None, further: str) -> list[tuple[object, object]]:
+    """What containers ask for, the same for every pod of a template."""
+    return [(container.get("resources"), container.get(further)) for container in containers or ()]
+
+
+def _nominated(pod: Document) -> str:
+    return (pod.get("status") or {}).get("nominatedNodeName") or ""
 
 
 def read(pod: Document, storage: Storage = ANYWHERE) -> Demand:
@@ -106,11 +136,16 @@ def read(pod: Document, storage: Storage = ANYWHERE) -> Demand:
     try:
         return _read(pod, storage)
     except (BadQuantity, ValueError) as error:
-        return Demand(obstacle=f"the pod cannot be read: {error}")
+        return Demand(obstacle=f"{UNREADABLE}: {error}")
 
 
 def _read(pod: Document, storage: Storage) -> Demand:
     spec = pod["spec"]
+    if spec.get("resourceClaims"):
+        raise ValueError(
+            "spec.resourceClaims: claims of devices (resource.k8s.io) are not placed here; "
+            "ask for them in resources, such as nvidia.com/gpu, or name another scheduler"
+        )
     affinity = spec.get("affinity") or {}
     terms = ((affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get(
         "nodeSelectorTerms"
@@ -122,8 +157,9 @@ def _read(pod: Document, storage: Storage) -> Demand:
         tolerations=tuple(_toleration(t) for t in spec.get("tolerations") or ()),
         ports=tuple(sorted(_host_ports(spec))),
         neighbours=tuple(_neighbours(affinity, pod)),
+        preferred=tuple(_preferred(affinity, pod)),
         only_nodes=storage.only_nodes,
-        nominated=(pod.get("status") or {}).get("nominatedNodeName") or "",
+        nominated=_nominated(pod),
         obstacle=storage.obstacle,
     )
     return _with_share(demand, annotations_of(pod))
@@ -165,10 +201,20 @@ def _host_ports(spec: Document) -> Iterable[tuple[str, int]]:
 def _neighbours(affinity: Document, pod: Document) -> Iterable[Neighbours]:
     for name, anti in (("podAffinity", False), ("podAntiAffinity", True)):
         for term in (affinity.get(name) or {}).get("requiredDuringSchedulingIgnoredDuringExecution") or ():
-            if term.get("namespaceSelector") is not None:
-                raise ValueError(f"spec.affinity.{name}: namespaceSelector is not supported; name the namespaces")
-            selector = (*selector_of(term.get("labelSelector")), *_same_labels(term, pod))
-            yield Neighbours(term["topologyKey"], selector, tuple(term.get("namespaces") or ()), anti=anti)
+            yield _near(name, term, pod, anti=anti)
+
+
+def _preferred(affinity: Document, pod: Document) -> Iterable[Neighbours]:
+    for name, anti in (("podAffinity", False), ("podAntiAffinity", True)):
+        for wish in (affinity.get(name) or {}).get("preferredDuringSchedulingIgnoredDuringExecution") or ():
+            yield replace(_near(name, wish["podAffinityTerm"], pod, anti=anti), weight=int(wish["weight"]))
+
+
+def _near(field: str, term: Document, pod: Document, *, anti: bool) -> Neighbours:
+    if term.get("namespaceSelector") is not None:
+        raise ValueError(f"spec.affinity.{field}: namespaceSelector is not supported; name the namespaces")
+    selector = (*selector_of(term.get("labelSelector")), *_same_labels(term, pod))
+    return Neighbours(term["topologyKey"], selector, tuple(term.get("namespaces") or ()), anti=anti)
 
 
 def _same_labels(term: Document, pod: Document) -> Iterable[Requirement]:

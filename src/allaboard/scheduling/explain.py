@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from allaboard.api import labels
 from allaboard.scheduling.classes import GPU, PODS, Column, Mask, PodClass
+from allaboard.scheduling.demands import UNREADABLE
 from allaboard.scheduling.facts import Constraint, Status
 from allaboard.scheduling.gangs import GangRow, Member, Members
 from allaboard.scheduling.nodes import Nodes
 from allaboard.scheduling.placement import Board, copies
 from allaboard.scheduling.reasons import BLOCKED, IMPOSSIBLE, WAITING, Holder, Reason
 from allaboard.scheduling.state import State
+from allaboard.scheduling.words import amount, quantity
 
 ON_THE_WIRE = {"gpu": "nvidia.com/gpu"}
 
@@ -62,7 +65,7 @@ def no_room(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> Reason:
     code, verdict, words = _cause(state, gang, stuck, seen)
     each = _each(klass)
     message = f"{fitting} of {count} tasks fit{f' ({each} each)' if each else ''}; {words}"
-    unblock = _remedy(code, needs, free)
+    unblock = _remedy(code, needs, free, int(seen.slots_empty))
     return Reason(
         code, message, verdict, needs, free, unblock=unblock, queue=gang.fact.queue, tasks_wanted=count,
         tasks_fitting=fitting, nodes=seen.objections,
@@ -74,6 +77,8 @@ def _cause(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> tuple[str
     if not seen.allowed.any():
         return _nobody(state.nodes, klass)
     if klass.plain and seen.slots_empty < count:
+        if (starting := _starting(state.nodes, klass)) is not None and starting[1] + seen.slots_empty >= count:
+            return "NodesUnready", WAITING, f"waiting for nodes: {starting[0]} of {len(state.nodes)} are not ready yet"
         if seen.slots_empty == 0:
             return (
                 "NeverFits",
@@ -89,7 +94,8 @@ def _cause(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> tuple[str
     short = [name for name, column in state.resources.items() if klass.wants[column] * count > seen.free[column]]
     if short:
         column = state.resources[short[0]]
-        words = f"needs {klass.wants[column] * count:g} {short[0]}, {seen.free[column]:g} free"
+        needs, free = float(klass.wants[column]) * count, float(seen.free[column])
+        words = f"needs {amount(short[0], needs)}, {quantity(short[0], free)} free"
         return "InsufficientResource", WAITING, words
     return "Fragmented", WAITING, "enough is free in total, but not enough on single nodes"
 
@@ -101,9 +107,21 @@ def _nobody(nodes: Nodes, klass: PodClass) -> tuple[str, str, str]:
     selected, tolerated = nodes.selected(klass), nodes.tolerated(klass)
     if not selected.any():
         return "NodeSelectorMismatch", BLOCKED, f"none of {len(nodes)} nodes matches its node selector or affinity"
+    starting = selected & nodes.starting()
+    if starting.any() and not (selected & tolerated & ~starting).any():
+        return "NodesUnready", WAITING, f"waiting for nodes: {int(starting.sum())} of {len(nodes)} are not ready yet"
     if not (selected & tolerated).any():
         return "Tainted", BLOCKED, f"all {int(selected.sum())} matching nodes have taints it does not tolerate"
     return "NodesUnready", BLOCKED, f"all {int((selected & tolerated).sum())} matching nodes are not ready or cordoned"
+
+
+def _starting(nodes: Nodes, klass: PodClass) -> tuple[int, float] | None:
+    """How many matching nodes are not ready yet, and what they will hold when they are; None when there are none."""
+    starting = nodes.starting() & nodes.selected(klass)
+    if not starting.any():
+        return None
+    slots = np.floor((nodes.capacity[klass.rows][:, starting] / klass.per_row).min(axis=0))
+    return int(starting.sum()), float(slots.sum())
 
 
 def _largest(klass: PodClass, seen: Survey) -> str:
@@ -143,10 +161,12 @@ def _each(klass: PodClass) -> str:
     return f"{cpu / 1000:g} cpu" if cpu else ""
 
 
-def _remedy(code: str, needs: dict[str, float], free: dict[str, float]) -> tuple[str, ...]:
+def _remedy(code: str, needs: dict[str, float], free: dict[str, float], most: int) -> tuple[str, ...]:
+    if code == "NeverFits" and most > 0:
+        return (f"ask for at most {most} pods at once, or add nodes",)
     if code == "InsufficientResource":
         missing = {name: needs[name] - free[name] for name in needs if needs[name] > free[name]}
-        return tuple(f"{amount:g} more {name} become free" for name, amount in missing.items())
+        return tuple(f"{quantity(name, number)} more {name} become free" for name, number in missing.items())
     return _REMEDIES.get(code, ())
 
 
@@ -186,6 +206,10 @@ def not_asked(state: State, gang: GangRow) -> Reason | None:
     """Why a gang with pending pods takes no part in the cycle."""
     if gang.queue < 0:
         return _no_queue(state, gang)
+    if gang.fact.held:
+        return Reason("Backoff", gang.fact.held, queue=gang.fact.queue, unblock=("it is tried again by itself",))
+    if (closed := state.queues.closed_by(gang.queue)) is not None:
+        return _closed(gang, closed)
     if gang.is_ready():
         return None
     gated = sum(leaf.count[Status.GATED] for leaf in gang.leaves)
@@ -195,9 +219,15 @@ def not_asked(state: State, gang: GangRow) -> Reason | None:
     names = ", ".join(f'"{leaf.name}"' for leaf in missing)
     if gated:
         words = f"{gated} pods are held by scheduling gates; {have} of {want} needed pods of {names} may start"
-        return Reason("SchedulingGated", words, BLOCKED, queue=gang.fact.queue, tasks_wanted=want, tasks_fitting=have)
+        remedy = "whoever set spec.schedulingGates on its pods takes them off"
+        return _unready(gang, Reason("SchedulingGated", words, BLOCKED, unblock=(remedy,)), (have, want))
     words = f"{have} of {want} needed pods of {names} exist"
-    return Reason("GangIncomplete", words, queue=gang.fact.queue, tasks_wanted=want, tasks_fitting=have)
+    remedy = f"its owner creates {want - have} more pods; the owner's events say what keeps it (quota, admission)"
+    return _unready(gang, Reason("GangIncomplete", words, unblock=(remedy,)), (have, want))
+
+
+def _unready(gang: GangRow, reason: Reason, counts: tuple[int, int]) -> Reason:
+    return replace(reason, queue=gang.fact.queue, tasks_fitting=counts[0], tasks_wanted=counts[1])
 
 
 def _no_queue(state: State, gang: GangRow) -> Reason:
@@ -214,8 +244,21 @@ def _no_queue(state: State, gang: GangRow) -> Reason:
     return Reason("QueueDoesNotExist", words, BLOCKED, queue=name, unblock=(f'create queue "{name}", or use another',))
 
 
+def _closed(gang: GangRow, queue: str) -> Reason:
+    parent = "" if queue == gang.fact.queue else f', which is above "{gang.fact.queue}",'
+    words = f'queue "{queue}"{parent} is closed: what runs goes on, nothing starts'
+    unblock = (
+        f'open it: remove annotation {labels.QUEUE_CLOSED} from queue "{queue}"',
+        "move the job to another queue",
+    )
+    return Reason("QueueClosed", words, BLOCKED, queue=gang.fact.queue, unblock=unblock)
+
+
 def obstacle(gang: GangRow, text: str) -> Reason:
     """A defect of the pod that no eviction can mend."""
+    if text.startswith(UNREADABLE):
+        remedy = "correct its template and submit it again"
+        return Reason("ValidationFailed", text, BLOCKED, queue=gang.fact.queue, unblock=(remedy,))
     code = "SecretMissing" if "secret" in text or "configmap" in text.lower() else "VolumeMount"
     return Reason(code, text, BLOCKED, queue=gang.fact.queue, unblock=("create what is missing",))
 
@@ -223,8 +266,10 @@ def obstacle(gang: GangRow, text: str) -> Reason:
 def reserved(gang: GangRow, nodes: Sequence[str]) -> Reason:
     """Room is promised and will be there when others are gone."""
     places = ", ".join(sorted(set(nodes))[:5])
-    words = f"{len(nodes)} tasks will start on {places} when what is leaving there is gone"
-    return Reason("Reserved", words, queue=gang.fact.queue, tasks_wanted=len(nodes), tasks_fitting=len(nodes))
+    tasks = "1 task" if len(nodes) == 1 else f"{len(nodes)} tasks"
+    words = f"{tasks} will start on {places} when what is leaving there is gone"
+    reason = Reason("Reserved", words, unblock=(f"pods that are leaving {places} end",))
+    return _unready(gang, reason, (len(nodes), len(nodes)))
 
 
 def holders(state: State, count: int) -> tuple[Holder, ...]:

@@ -64,12 +64,13 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Neighbours:
-    """A required inter-pod (anti-)affinity term; no namespaces means the task's own."""
+    """An inter-pod (anti-)affinity term; no namespaces means the task's own. Only preferred ones have a weight."""
 
     topology_key: str
     selector: tuple[Requirement, ...]
     namespaces: tuple[str, ...] = ()
     anti: bool = False
+    weight: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,8 @@ class Queue:
     memory: Share = Share(quota=UNLIMITED)
     preempt_min_runtime: float | None = None
     reclaim_min_runtime: float | None = None
+    closed: bool = False
+    """What runs goes on, nothing starts, here and below."""
     usage: tuple[float, float, float] = (0.0, 0.0, 0.0)
     """Decayed use as a fraction of the cluster: cpu, memory, gpu."""
 
@@ -160,6 +163,7 @@ class Demand:
     tolerations: tuple[Toleration, ...] = ()
     ports: tuple[tuple[str, int], ...] = ()
     neighbours: tuple[Neighbours, ...] = ()
+    preferred: tuple[Neighbours, ...] = ()
     only_nodes: tuple[str, ...] | None = None
     nominated: str = ""
     legacy_mig: bool = False
@@ -197,6 +201,10 @@ class Gang:
     stale_since: float | None = None
     stale_grace: float | None = None
     """Seconds this gang may stay below its minimum; None is the policy's, negative is for ever."""
+    held: str = ""
+    """Why it is not tried for a while, whatever room there is."""
+    promised: tuple[str, ...] = ()
+    """Nodes the last cycle promised it, in the order of its tasks."""
     max_runtime: float | None = None
     """Declared longest run in seconds: lets a small gang run in the gap before a reservation."""
 

@@ -36,8 +36,9 @@ def levelled(queues: Queues, mine: int, theirs: int) -> tuple[int, int]:
 class Reclaimer:
     """A gang that wants to reclaim; queue holdings are those before any simulation."""
 
-    def __init__(self, state: State, gang: GangRow, wanted: Amounts) -> None:
+    def __init__(self, state: State, gang: GangRow, wanted: Amounts, saturation: float = 1.0) -> None:
         self.state, self.gang, self.wanted, self.queues = state, gang, wanted, state.queues
+        self.saturation = saturation
         self.held = [tuple(amounts) for amounts in state.queues.allocated]
         self.fixed = [] if gang.preemptible else [tuple(amounts) for amounts in state.queues.non_preemptible]
 
@@ -84,6 +85,9 @@ class Reclaimer:
 
     def _units(self, scenario: Scenario) -> dict[int, list[Unit]]:
         """Victims that lose their place, per queue. One that was moved or put back loses nothing."""
+        if len(scenario.victims) == 1:
+            unit = self._sum(scenario.victims)
+            return {self.state.members[scenario.victims[0]].gang.queue: [unit]} if unit is not None else {}
         by_gang: dict[GangRow, list[int]] = {}
         for row in scenario.victims:
             by_gang.setdefault(self.state.members[row].gang, []).append(row)
@@ -125,14 +129,15 @@ class Reclaimer:
 
     def _stays_fair(self, row: int, wanted: Amounts, left: dict[int, Amounts], involved: dict[int, set[int]]) -> bool:
         after = plus(left.get(row, self.held[row]), wanted)
-        asked = {resource for resource in RESOURCES if wanted[resource] > 0}
-        for sibling, rest in left.items():
-            if sibling == row or self.queues.parent[sibling] != self.queues.parent[row]:
-                continue
+        parent = self.queues.parent
+        rivals = [sibling for sibling in left if sibling != row and parent[sibling] == parent[row]]
+        asked = {resource for resource in RESOURCES if wanted[resource] > 0} if rivals else set()
+        for sibling in rivals:
+            rest = left[sibling]
             for resource in asked | involved.get(sibling, set()):
                 ours, fair = self.queues.fair[row][resource], self.queues.fair[sibling][resource]
                 use = _part(after[resource], ours)
-                if use > 1 + EPSILON and fair > 0 and use >= _part(rest[resource], fair):
+                if use > 1 + EPSILON and fair > 0 and use * self.saturation >= _part(rest[resource], fair):
                     return False
         return self.gang.preemptible or within(plus(self.fixed[row], wanted), self.queues.quota[row])
 

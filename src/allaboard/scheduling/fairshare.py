@@ -35,7 +35,7 @@ def divide(total: float, queues: Siblings, usage_weight: float = 1.0) -> Column:
     left = total
     for given in share.tolist():
         left -= given
-    if left <= 0:
+    if left <= 0 or bool((share >= wanted).all()):  # nothing is left, or nobody wants more
         return share
     remainders: dict[float, dict[int, float]] = {}
     order = sorted(set(queues.priority.tolist()), reverse=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from allaboard.api.documents import Document
 from allaboard.api.kinds import NODE, QUEUE, TOPOLOGY, Kind
 from allaboard.api.meta import name_of
-from allaboard.scheduling import readings
+from allaboard.scheduling import readings, surroundings
 from allaboard.scheduling.facts import Gang, Node, Queue, Task, Topology, World
 from allaboard.scheduling.state import State
 
@@ -16,6 +16,11 @@ READ: Mapping[Kind, Callable[[Document], Fact]] = {
     NODE: readings.node,
     QUEUE: readings.queue,
     TOPOLOGY: readings.topology,
+}
+DROP: Mapping[Kind, Callable[[State, str], None]] = {
+    NODE: surroundings.drop_node,
+    QUEUE: surroundings.drop_queue,
+    TOPOLOGY: surroundings.drop_topology,
 }
 # So many new nodes at once are cheaper to lay out with everything else than one by one.
 MANY = 16
@@ -88,11 +93,10 @@ class Frame:
     def _bring(self, state: State, kind: Kind, name: str) -> None:
         match self.facts[kind].get(name):
             case Node() as node:
-                state.put_node(node)
+                surroundings.put_node(state, node)
             case Queue() as queue:
-                state.put_queue(queue)
+                surroundings.put_queue(state, queue)
             case Topology() as topology:
-                state.put_topology(topology)
+                surroundings.put_topology(state, topology)
             case None:
-                drop = {NODE: state.drop_node, QUEUE: state.drop_queue, TOPOLOGY: state.drop_topology}
-                drop[kind](name)
+                DROP[kind](state, name)

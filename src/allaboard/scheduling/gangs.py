@@ -8,13 +8,11 @@ from collections.abc import Sequence
 from allaboard.scheduling.classes import PodClass
 from allaboard.scheduling.facts import Gang, PodSet, Status, SubGroup
 
-PENDING, GATED, ALLOCATED, PIPELINED = Status.PENDING, Status.GATED, Status.ALLOCATED, Status.PIPELINED
-BINDING, BOUND, RUNNING, RELEASING, STUCK = (
-    Status.BINDING, Status.BOUND, Status.RUNNING, Status.RELEASING, Status.STUCK_RELEASING,
-)  # fmt: skip
+# Plain numbers: they index lists where a cycle is busiest, and an enum's member is turned into one every time.
+PENDING, GATED, ALLOCATED, PIPELINED, BINDING, BOUND, RUNNING, RELEASING, STUCK, *_ = map(int, Status)
 
 
-def _flags(*members: Status) -> tuple[bool, ...]:
+def _flags(*members: int) -> tuple[bool, ...]:
     return tuple(status in members for status in Status)
 
 
@@ -40,10 +38,11 @@ class Members:
 
     def active(self) -> int:
         """Tasks that hold or are promised a place."""
-        return self.count[2] + self.count[3] + self.count[4] + self.count[5] + self.count[6]
+        count = self.count
+        return count[ALLOCATED] + count[PIPELINED] + count[BINDING] + count[BOUND] + count[RUNNING]
 
     def used(self) -> int:
-        return self.active() + self.count[7] + self.count[8]
+        return self.active() + self.count[RELEASING] + self.count[STUCK]
 
     def ready(self) -> bool:
         """Whether enough pods exist for the minimum; gated pods do not count."""
@@ -74,14 +73,14 @@ class GangRow:
     """A gang at work; `queue` is a queue index, -1 when its queue cannot hold jobs."""
 
     __slots__ = (
-        "fact", "last_start", "leaves", "name", "only", "preemptible", "priority", "queue", "rows", "stale_since",
-        "tree",
+        "fact", "last_start", "leaves", "name", "only", "preemptible", "priority", "promised", "queue", "rows",
+        "stale_since", "tree",
     )  # fmt: skip
 
     def __init__(self, fact: Gang) -> None:
         self.fact, self.name, self.queue = fact, fact.name, -1
         self.priority, self.preemptible = fact.priority, fact.preemptible
-        self.last_start, self.stale_since = fact.last_start, fact.stale_since
+        self.last_start, self.stale_since, self.promised = fact.last_start, fact.stale_since, fact.promised
         self.tree = GroupRow(fact.tree, self, None)
         self.leaves = self.tree.leaves
         # The only pod set of a plain gang, which spares it the walk over a tree.
@@ -100,7 +99,7 @@ class GangRow:
         return self.only.used() if self.only else sum(leaf.used() for leaf in self.leaves)
 
     def pending(self) -> int:
-        return self.only.count[0] if self.only else sum(leaf.count[PENDING] for leaf in self.leaves)
+        return self.only.count[PENDING] if self.only else sum(leaf.count[PENDING] for leaf in self.leaves)
 
     def is_ready(self) -> bool:
         """Whether every pod set has enough pods for its minimum."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from allaboard.api import labels
-from allaboard.api.documents import Document, Key
+from allaboard.api.documents import Document, Key, same_fields
 from allaboard.api.kinds import (
     CRON_JOB,
     JAX_JOB,
@@ -53,6 +53,14 @@ LONGEST_CHAIN = 8
 OWNERS = (JOB_SET, TRAIN_JOB, JOB)
 # What an embedded plane serves besides.
 EMBEDDED_OWNERS = (*OWNERS, CRON_JOB, PYTORCH_JOB, MPI_JOB, TF_JOB, XGBOOST_JOB, JAX_JOB)
+
+
+# What a grouper reads of a document's metadata; a generation stands for the spec, which pods keep as it is.
+OWNER_FACE = ("generation", "labels", "annotations")
+FACES = {
+    POD: ("uid", "labels", "annotations", "ownerReferences", "deletionTimestamp"),
+    POD_GROUP: ("generation", "labels"),
+}
 
 
 def workload_key(document: Document) -> Key:
@@ -183,8 +191,8 @@ class Grouper:
         )
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        """Remember pods by workload; note whether a change of an owner says anything new."""
-        self._quiet = kind != POD and old is not None and new is not None and _same_face(kind, old, new)
+        """Remember pods by workload; note whether a change says anything new."""
+        self._quiet = old is not None and new is not None and _same_face(kind, old, new)
         if kind == POD_GROUP and old is None:
             self._quiet = True  # made by us or found at the start: its pods ask for themselves
         if kind == POD_GROUP:
@@ -203,10 +211,17 @@ class Grouper:
             self._groups.discard(key_of(old))
 
     def _remember_pod(self, old: Document | None, new: Document | None) -> None:
-        if old is not None and (new is None or workload_key(old) != workload_key(new)):
-            self._forget(workload_key(old), name_of(old))
-        if new is not None and self._is_ours(new):
-            self._pods.setdefault(workload_key(new), {})[name_of(new)] = new
+        before, after = (workload_key(pod) if pod is not None else None for pod in (old, new))
+        if old is not None and before is not None and before != after:
+            self._forget(before, name_of(old))
+        if new is None or after is None:
+            return
+        if self._quiet:
+            known = self._pods.get(after, {})
+            if name_of(new) in known:
+                known[name_of(new)] = new
+        elif self._is_ours(new):
+            self._pods.setdefault(after, {})[name_of(new)] = new
 
     async def reconcile(self, key: Key) -> Plan:
         pods = [pod for _, pod in sorted(self._pods.get(key, {}).items())]
@@ -287,6 +302,8 @@ class Grouper:
 
     def _keys_of_pod(self, pod: Document) -> Iterable[Key]:
         """A pod that has its group has nothing to ask."""
+        if self._quiet:
+            return ()
         said = annotations_of(pod).get(labels.POD_GROUP)
         settled = said is not None and Key(namespace_of(pod), said) in self._groups
         bare = not owners_of(pod) and stands_alone(pod, None)
@@ -313,6 +330,4 @@ def _stub(reference: Document, namespace: str) -> Document:
 
 def _same_face(kind: Kind, old: Document, new: Document) -> bool:
     """Whether a change left alone all that a grouper reads: spec, labels, and what an owner's annotations say."""
-    before, after = old["metadata"], new["metadata"]
-    names = ("generation", "labels") if kind == POD_GROUP else ("generation", "labels", "annotations")
-    return all(before.get(name) == after.get(name) for name in names)
+    return same_fields(old["metadata"], new["metadata"], FACES.get(kind, OWNER_FACE))

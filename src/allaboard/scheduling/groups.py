@@ -9,13 +9,11 @@ from allaboard.api.documents import Document, dig
 from allaboard.api.kinds import POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO, Kind
 from allaboard.api.meta import annotations_of, labels_of, namespace_of
 from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM, Gang
-from allaboard.scheduling.podgroups import queue_of
+from allaboard.scheduling.podgroups import MAX_RUNTIME, queue_of
 from allaboard.scheduling.readings import created, leaves, moment, seconds, tree
 
 KINDS = (POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO)
 DEFAULT_PRIORITY = 50
-# How long a workload says it runs at most, as a duration; a small gang may then run before a reserved one.
-MAX_RUNTIME = f"{labels.ABOARD}max-runtime"
 OURS = frozenset({labels.LAST_START, labels.STALE_SINCE})
 # A pod that needs no PodGroup is a gang of one, named after it.
 ALONE = ".pod"

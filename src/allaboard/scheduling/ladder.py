@@ -35,15 +35,16 @@ class Ladder:
         """Node rows for `count` tasks, one per task in order; None when idle room does not suffice."""
         self._catch_up()
         picked: list[int] = []
-        emptied: list[tuple[float, int]] = []
+        used: dict[int, float] = {}
         while self.heap and len(picked) < count:
             key, row = heappop(self.heap)
-            if self.current.get(row) != key:
+            # An old entry is true again when a node is given back what it gave, beside the one made for that.
+            if self.current.get(row) != key or row in used:
                 continue
-            emptied.append((key, row))
+            used[row] = key
             picked += [row] * min(self._slots(row), count - len(picked))
-        for entry in emptied:
-            heappush(self.heap, entry)
+        for row, key in used.items():
+            heappush(self.heap, (key, row))
         return picked if len(picked) == count else None
 
     def _catch_up(self) -> None:

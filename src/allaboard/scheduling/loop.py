@@ -11,27 +11,31 @@ from itertools import groupby
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
 from allaboard.api.errors import ApiError
-from allaboard.api.kinds import BIND_REQUEST, POD_GROUP, Kind
+from allaboard.api.kinds import BIND_REQUEST, NODE, POD_GROUP, Kind
 from allaboard.api.meta import annotations_of, namespace_of, uid_of
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Plan
-from allaboard.scheduling import groups, metrics, outcomes, readings
+from allaboard.scheduling import metrics, outcomes, readings
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.decisions import Bind, Decisions
 from allaboard.scheduling.plugins.minruntime import MinRuntime
+from allaboard.scheduling.podgroups import MAX_RUNTIME
 from allaboard.scheduling.policy import DEFAULT, Policy
-from allaboard.scheduling.reasons import Reason
+from allaboard.scheduling.reasons import WAITING, Reason
 from allaboard.scheduling.records import pod_key
 from allaboard.scheduling.snapshot import FOLLOWED, Snapshot
 
 log = logging.getLogger("allaboard")
 
 CYCLE = Key("", "cycle")
+ONLY = (CYCLE,)
 # Seconds until a gang whose requests the server refused is tried again.
 FIRST_DELAY, LONGEST_DELAY = 1.0, 60.0
 SECOND_LOOK = timedelta(seconds=1)
+# Nodes that have just come need a moment until they are ready, and others may follow: so long nobody is told to wait.
+PATIENCE = timedelta(seconds=5)
 
 
 class Scheduler:
@@ -41,16 +45,22 @@ class Scheduler:
     manager = "default-scheduler"
 
     def __init__(self, reader: Reader, clock: Clock, schedulers: frozenset[str], policy: Policy = DEFAULT) -> None:
-        self.reader, self.clock, self.policy = reader, clock, policy
-        self.snapshot = Snapshot(schedulers)
+        self.reader, self.clock = reader, clock
+        self.snapshot = Snapshot(schedulers, policy)
         self.watches = tuple(Watch(kind, self._keys) for kind in FOLLOWED)
+        self._complained = ""
+        self._has_begun = False
         self._deadline: float | None = None
         self._said: dict[str, Reason] = {}
         self._losses: dict[str, int] = {}
+        self._unready: dict[str, datetime] = {}
+        self._joined: datetime | None = None
         self._shares: Mapping[str, tuple[float, float, float]] = {}
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         self.snapshot.observe(kind, old, new)
+        if kind == NODE and old is None:
+            self._joined = self.clock.now()
         if kind == BIND_REQUEST and new is not None and self._losses:
             self._losses.pop(_gang_of(new), None)
 
@@ -63,15 +73,16 @@ class Scheduler:
         log.warning('msg="Gang refused by the server" gang=%s error="%s"', gang, error)
 
     def _keys(self, _document: Document) -> Iterable[Key]:
-        return (CYCLE,) if self.snapshot.moved else ()
+        return ONLY if self.snapshot.moved else ()
 
     async def reconcile(self, _key: Key) -> Plan:
         moment = self.clock.now()
         now = moment.timestamp()
         try:
             changed = self.snapshot.flush(now)
-            if not changed and (self._deadline is None or now < self._deadline):
-                return self._again(NOTHING)
+            said = self._answer_operators()
+            if self.policy is None or (not changed and (self._deadline is None or now < self._deadline)):
+                return self._again(said)
             started = time.perf_counter()
             decisions = cycle(self.snapshot.state, self.policy, now)
         except Exception:
@@ -79,11 +90,35 @@ class Scheduler:
             raise
         metrics.CYCLE.set((time.perf_counter() - started) * 1000)
         self._deadline = decisions.deadline
-        plan = self._plan(decisions, moment)
+        plan = said + self._plan(decisions, moment)
         self._assume(decisions, now)
         self._count(decisions, now)
         # What the server refuses is heard of while the plan is carried out: one more look finds it.
         return self._again(plan + Plan(again=moment + SECOND_LOOK) if plan.together else plan)
+
+    @property
+    def policy(self) -> Policy | None:
+        """What is decided by; none as long as the first one told makes no sense: unknown names stop the start."""
+        shard = self.snapshot.shard
+        self._has_begun = self._has_begun or not shard.fault
+        return shard.policy if self._has_begun else None
+
+    def _answer_operators(self) -> Plan:
+        """What authors of the SchedulingShard hear: that it makes no sense, or what a check they asked for found."""
+        shard, plan = self.snapshot.shard, NOTHING
+        if shard.fault != self._complained:
+            self._complained = shard.fault
+            if shard.fault:
+                log.error('msg="SchedulingShard refused" error="%s"', shard.fault)
+                plan += outcomes.about_shard(shard.document, "PolicyRefused", shard.fault)
+        if shard.wants_check():
+            shard.checked()
+            found = self.snapshot.drift()
+            plan += outcomes.checked(shard.document, found)
+            if found:
+                log.error('msg="State differs from a rebuild" differences="%s"', "; ".join(found[:10]))
+                self.snapshot.doubt()
+        return plan
 
     def _again(self, plan: Plan) -> Plan:
         moments = [moment for moment in (self._deadline, self.snapshot.next_release) if moment is not None]
@@ -123,8 +158,14 @@ class Scheduler:
         plan = outcomes.forget(self.snapshot.records.failed_requests())
         plan += Plan(together=tuple(self._requests(gang, list(b)) for gang, b in groupby(decisions.binds, _gang)))
         for eviction in decisions.evictions:
-            plan += outcomes.evict(self.snapshot.pods[pod_key(eviction.task)], eviction.message, now)
+            message = eviction.message.replace(eviction.by, self._known_as(eviction.by)) if eviction.by else ""
+            plan += outcomes.evict(self.snapshot.pods[pod_key(eviction.task)], message or eviction.message, now)
         return plan + self._marks(decisions, now) + self._words(decisions, now)
+
+    def _known_as(self, gang: str) -> str:
+        """The name people know a gang by: that of its workload, where the grouper noted one."""
+        workload = outcomes.workload_of(self.snapshot.groups.get(gang, (None, {}))[1])
+        return f"{gang.partition('/')[0]}/{workload}" if workload else gang
 
     def _requests(self, gang: str, binds: list[Bind]) -> tuple[Document, ...]:
         """The requests of one gang: created all or none."""
@@ -148,9 +189,10 @@ class Scheduler:
 
     def _minds_starts(self, gang: str) -> bool:
         """Whether anything depends on when this gang started: a promised least or declared longest time to run."""
-        if any(isinstance(plugin, MinRuntime) and (plugin.preempt or plugin.reclaim) for plugin in self.policy.plugins):
+        plugins = self.snapshot.shard.policy.plugins
+        if any(plugin.preempt or plugin.reclaim for plugin in plugins if isinstance(plugin, MinRuntime)):
             return True
-        declared = groups.MAX_RUNTIME in annotations_of(self.snapshot.groups.get(gang, (None, {}))[1])
+        declared = MAX_RUNTIME in annotations_of(self.snapshot.groups.get(gang, (None, {}))[1])
         return declared or self.snapshot.frame.promises_runtime
 
     def _mark(self, gang: str, key: str, since: float | None) -> Plan:
@@ -164,9 +206,12 @@ class Scheduler:
             kind, group = self.snapshot.groups.get(gang, (None, {}))
             if kind == POD_GROUP:
                 plan += outcomes.relieve(group, now)
+        plan += self._be_patient(decisions.reasons, now)
         for gang, reason in decisions.reasons.items():
             kind, group = self.snapshot.groups.get(gang, (None, {}))
             before = self._said.get(gang)
+            if kind is not None and gang in self._unready and now < self._unready[gang] + PATIENCE:
+                continue
             if before == reason and kind is not None and (kind != POD_GROUP or outcomes.says(group, reason)):
                 continue
             self._said[gang] = reason
@@ -174,6 +219,18 @@ class Scheduler:
                 plan += outcomes.announce(kind, group, reason)
             plan += self._refuse(gang, reason, now)
         return plan
+
+    def _be_patient(self, reasons: Mapping[str, Reason], now: datetime) -> Plan:
+        """Since when gangs wait for nothing but nodes that are starting or may follow; another look when that takes
+        long."""
+        young = self._joined is not None and now < self._joined + PATIENCE
+        waiting = (gang for gang, why in reasons.items() if _for_nodes(why, young=young))
+        self._unready = {gang: self._unready.get(gang, now) for gang in waiting}
+        late = [since + PATIENCE for since in self._unready.values() if since + PATIENCE > now]
+        if not late:
+            return NOTHING
+        self._deadline = min(min(late).timestamp(), self._deadline or float("inf"))
+        return Plan(again=min(late))
 
     def _refuse(self, gang: str, reason: Reason, now: datetime) -> Plan:
         """The waiting pods of a gang, and its PodGroup where it has one, say why."""
@@ -185,6 +242,11 @@ class Scheduler:
         if dig(group, "spec", "markUnschedulable") is False:
             return plan
         return plan + outcomes.tell_pods(pods, outcomes.pod_message(reason, len(snapshot.state.nodes)), now)
+
+
+def _for_nodes(why: Reason, *, young: bool) -> bool:
+    """Whether a gang waits for nodes that are on their way: `young` when the last has just come."""
+    return (why.code, why.verdict) == ("NodesUnready", WAITING) or (young and why.code == "NeverFits")
 
 
 def _gang_of(request: Document) -> str:

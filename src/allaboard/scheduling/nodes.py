@@ -14,6 +14,9 @@ from allaboard.scheduling.facts import Node, Requirement, Status, Taint, Tolerat
 from allaboard.scheduling.sharing import SharedGpus
 
 Rows = npt.NDArray[np.intp]
+EPSILON = 1e-9
+# Taints that say no more than that a node is not ready.
+UNREADY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class Nodes:
@@ -31,6 +34,7 @@ class Nodes:
         self.idle = self.capacity.copy()
         self.releasing = np.zeros_like(self.capacity)
         self.whole_gpus_used = np.zeros(count)
+        self.whole_gpus_leaving = np.zeros(count)
         self.gpu_memory = np.array([_floored(node.gpu_memory) for node in self.facts], dtype=np.int64)
         self.smallest_memory, self.largest_memory = _memories(self.gpu_memory)
         self.sharing: dict[int, SharedGpus] = {}
@@ -39,6 +43,11 @@ class Nodes:
         self.only_plain_gpus = not any(node.mig or node.devices for node in self.facts)
         self.legacy_mig: dict[int, int] = {}
         self.version = 0
+        # Whether a node that is oversold of one resource takes nobody at all; the session of a policy says so.
+        self.strict = False
+        # Whether anything was taken from a node beyond what it has; nothing a statement does by itself leads there but
+        # to evict what was only promised a place.
+        self.may_owe = False
         # Rows whose room changed, in order; a cycle starts a new log.
         self.touched: list[int] = []
         self._labels: dict[str, npt.NDArray[np.object_]] = {}
@@ -51,6 +60,11 @@ class Nodes:
     def free(self, resource: int) -> Column:
         column: Column = self.idle[resource] + self.releasing[resource]
         return column
+
+    def has_room(self, wanted: PodClass, row: int) -> bool:
+        """Whether one plain task of the class finds idle or releasing room on a node."""
+        idle, releasing = self.idle[:, row].tolist(), self.releasing[:, row].tolist()
+        return all(idle[column] + releasing[column] >= amount - EPSILON for column, amount in wanted.amounts)
 
     def gpus_at(self, row: int) -> tuple[float, float]:
         """Idle plus releasing GPUs of a node, shared parts included, and the same in MiB."""
@@ -68,6 +82,24 @@ class Nodes:
         for row in self.sharing:
             column[row] = self.gpus_at(row)[0]
         return column
+
+    def open(self, *, strict: bool) -> None:
+        """A cycle begins."""
+        self.touched, self.strict = [], strict
+        self.may_owe = strict and bool((self.idle < -EPSILON).any())
+
+    def in_debt(self, wanted: PodClass, *, idle: bool) -> Mask | None:
+        """Nodes oversold of something the class does not even ask for: KAI compares a request with every resource.
+
+        Parts of devices are counted elsewhere, so the GPUs of a node say nothing about a class that shares them.
+        """
+        if not (self.strict and self.may_owe):
+            return None
+        oversold = (self.idle if idle else self.idle + self.releasing) < -EPSILON
+        if wanted.shared:
+            oversold[GPU] = False
+        mask: Mask | None = np.logical_or.reduce(oversold, axis=0) if oversold.any() else None
+        return mask
 
     # --- another set of nodes ---
 
@@ -89,10 +121,11 @@ class Nodes:
         for mine, theirs in ((self.idle, old.idle), (self.releasing, old.releasing)):
             mine[:, after] = theirs[:, before]
         self.whole_gpus_used[after] = old.whole_gpus_used[before]
+        self.whole_gpus_leaving[after] = old.whole_gpus_leaving[before]
         self.sharing = {moved[row]: gpus for row, gpus in old.sharing.items() if row in moved}
         self.legacy_mig = {moved[row]: count for row, count in old.legacy_mig.items() if row in moved}
         self.devices = old.devices.moved(moved)
-        self.version = old.version + 1
+        self.version, self.strict = old.version + 1, old.strict
         return moved
 
     def _refresh(self) -> None:
@@ -120,6 +153,10 @@ class Nodes:
         if self._usable is None:
             self._usable = np.array([node.ready and not node.unschedulable for node in self.facts], dtype=bool)
         return self._usable
+
+    def starting(self) -> Mask:
+        """Not ready yet, or not told so yet, and kept from taking pods by nothing else."""
+        return np.array([_only_unready(node) for node in self.facts], dtype=bool)
 
     def tolerated(self, wanted: PodClass) -> Mask:
         mask = np.ones(len(self), dtype=bool)
@@ -190,6 +227,7 @@ class Nodes:
             self.idle[:, row] -= amount
             if status == Status.RELEASING:
                 self.releasing[:, row] += amount
+                self.whole_gpus_leaving[row] += amount[GPU]
         if not wanted.plain:
             self._move_special(row, wanted, status, sign)
 
@@ -211,6 +249,7 @@ class Nodes:
         """A plain task on the node starts to leave (+1), or stays after all (-1)."""
         self.touched.append(row)
         self.releasing[:, row] += wanted.wants if sign > 0 else -wanted.wants
+        self.whole_gpus_leaving[row] += sign * wanted.wants[GPU]
 
     def _move_special(self, row: int, wanted: PodClass, status: Status, sign: int) -> None:
         """What is not a sum of requests: devices of claims, and MIG slices set up the old way."""
@@ -221,9 +260,20 @@ class Nodes:
         if wanted.demand.legacy_mig:
             self.legacy_mig[row] = self.legacy_mig.get(row, 0) + sign
 
+    def grow(self) -> None:
+        """A new resource is a new row of every matrix."""
+        for matrix in ("capacity", "idle", "releasing"):
+            old = getattr(self, matrix)
+            setattr(self, matrix, np.vstack([old, np.zeros((1, old.shape[1]))]))
+
     def tidy(self) -> None:
-        """Nodes where no device is shared any more are as good as those where none ever was."""
-        self.sharing = {row: gpus for row, gpus in self.sharing.items() if gpus.tidy()}
+        """Nodes where no device is shared any more are as good as those where none ever was; on the others GPUs are
+        counted afresh, as the counters of a cycle depend on the order of its steps."""
+        for row, gpus in self.sharing.items():
+            shared, leaving = gpus.settle()
+            self.idle[GPU, row] = self.capacity[GPU, row] - self.whole_gpus_used[row] - shared
+            self.releasing[GPU, row] = self.whole_gpus_leaving[row] + leaving
+        self.sharing = {row: gpus for row, gpus in self.sharing.items() if gpus.used}
 
     def shared_on(self, row: int) -> SharedGpus:
         if row not in self.sharing:
@@ -243,6 +293,12 @@ def _allocatable(node: Node) -> dict[str, float]:
 
 def resources_of(node: Node) -> set[str]:
     return set(_allocatable(node))
+
+
+def _only_unready(node: Node) -> bool:
+    if node.unschedulable or (node.ready and not node.taints):
+        return False
+    return all(taint.key in UNREADY for taint in node.taints)
 
 
 def _floored(memory: int) -> int:

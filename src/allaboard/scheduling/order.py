@@ -16,10 +16,13 @@ QueueKey = tuple[bool, bool, int, bool, float, float]
 
 
 class QueueRule:
-    """The proportion rule of queue order, as keys: smaller is more deserving."""
+    """The proportion rule of queue order, as keys: smaller is more deserving.
 
-    def __init__(self, queues: Queues, totals: Amounts) -> None:
-        self.queues, self.totals = queues, totals
+    `lazy` asks for KAI's own order, in which a queue may be judged by a child that is not its best any more.
+    """
+
+    def __init__(self, queues: Queues, totals: Amounts, *, lazy: bool = False) -> None:
+        self.queues, self.totals, self.lazy = queues, totals, lazy
         self._bounds: dict[int, Amounts] = {}
 
     def key(self, row: int, next_job: Amounts, leaving: Amounts = NOTHING) -> QueueKey:

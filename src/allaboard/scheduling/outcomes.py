@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
-from allaboard.api.kinds import BIND_REQUEST, POD, POD_GROUP, Kind
+from allaboard.api.kinds import BIND_REQUEST, POD, POD_GROUP, SCHEDULING_SHARD, Kind
 from allaboard.api.meta import (
     annotations_of,
     condition_of,
@@ -26,6 +26,7 @@ from allaboard.api.meta import (
 )
 from allaboard.kube.client import PatchType
 from allaboard.kube.plan import NOTHING, Delete, Event, Patch, Plan
+from allaboard.scheduling.facts import MIG_PREFIX
 from allaboard.scheduling.podgroups import WORKLOAD
 from allaboard.scheduling.reasons import Reason
 
@@ -55,7 +56,7 @@ def bind_request(seat: Seat, gpus: float) -> Document:
     spec: Document = {
         "podName": name_of(pod),
         "selectedNode": seat.node,
-        "receivedResourceType": "Fraction" if shared else "Regular",
+        "receivedResourceType": "Fraction" if shared else "MigInstance" if _asks_for_mig(pod) else "Regular",
         "receivedGPU": {"count": count, "portion": f"{seat.portion if shared else 1.0:.2f}"},
     }
     if shared:
@@ -68,6 +69,13 @@ def bind_request(seat: Seat, gpus: float) -> Document:
         "ownerReferences": [owner],
     }
     return {"apiVersion": BIND_REQUEST.api_version, "kind": BIND_REQUEST.kind, "metadata": metadata, "spec": spec}
+
+
+def _asks_for_mig(pod: Document) -> bool:
+    """Whether a container wants a slice of a GPU that is cut by MIG."""
+    resources = (container.get("resources") or {} for container in pod["spec"].get("containers") or ())
+    asked = (name for said in resources for part in ("requests", "limits") for name in said.get(part) or ())
+    return any(name.startswith(MIG_PREFIX) for name in asked)
 
 
 def _pool(document: Document) -> dict[str, str]:
@@ -84,7 +92,8 @@ def evict(pod: Document, message: str, now: datetime) -> Plan:
         "message": message,
         "lastTransitionTime": stamp(now),
     }
-    change = {"status": {"conditions": [condition]}}
+    # The status of a pod is the one whose subresource lets annotations through: one write says both.
+    change = {"metadata": {"annotations": {labels.EVICTED: stamp(now)}}, "status": {"conditions": [condition]}}
     return Plan(
         patch=(Patch(POD, key_of(pod), change, PatchType.STRATEGIC, "status"),),
         delete=(Delete(POD, key_of(pod), uid=uid_of(pod)),),
@@ -186,6 +195,12 @@ def _concerned(kind: Kind, group: Document) -> Iterable[Document]:
         yield {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "metadata": names}
 
 
+def workload_of(group: Document) -> str:
+    """The name of the workload the grouper noted on a PodGroup; empty where it noted none."""
+    parts = annotations_of(group).get(WORKLOAD, "").split("|") if group else []
+    return parts[2] if len(parts) == 4 else ""
+
+
 def why(reason: Reason) -> Document:
     """The reason with its numbers, for tools: what `aboard why` and `ps` read."""
     document: Document = {"code": reason.code, "verdict": reason.verdict, "message": reason.message}
@@ -195,7 +210,7 @@ def why(reason: Reason) -> Document:
     ]
     facts: Document = {**numbers, "heldBy": held, "unblock": list(reason.unblock), "queue": reason.queue}
     counts = _plain({"wanted": reason.tasks_wanted, "fitting": reason.tasks_fitting, "position": reason.position})
-    counts |= _plain({"overall": reason.overall})
+    counts |= _plain({"overall": reason.overall, "priority": reason.priority})
     if reason.estimate is not None:
         facts["estimate"] = stamp(datetime.fromtimestamp(float(reason.estimate), UTC))
     return document | {name: value for name, value in (facts | counts).items() if value}
@@ -249,6 +264,22 @@ def _tell_pod(pod: Document, message: str, old: Document | None, now: datetime) 
         patch=(Patch(POD, key_of(pod), change, PatchType.STRATEGIC, "status"),),
         events=(Event(_typed(pod), "FailedScheduling", message, "Warning", "Scheduling", instant=True),),
     )
+
+
+# --- words to operators ---
+
+
+def about_shard(shard: Document, reason: str, message: str, kind: str = "Warning") -> Plan:
+    named = {"apiVersion": SCHEDULING_SHARD.api_version, "kind": SCHEDULING_SHARD.kind, **shard}
+    return Plan(events=(Event(named, reason, message, kind),))
+
+
+def checked(shard: Document, found: Sequence[str]) -> Plan:
+    """What rebuild-and-compare found."""
+    if not found:
+        return about_shard(shard, "StateSound", "the scheduler's state equals one built anew", "Normal")
+    words = f"the scheduler's state differed from one built anew in {len(found)} places and was replaced: "
+    return about_shard(shard, "StateDrifted", words + "; ".join(found[:3]))
 
 
 # --- marks on PodGroups ---

@@ -52,7 +52,10 @@ def total(answers: Iterable[Column | None]) -> Column | None:
 
 def objection(answers: Iterable[Reason | None]) -> Reason | None:
     """The first reason against it."""
-    return next((answer for answer in answers if answer is not None), None)
+    for answer in answers:
+        if answer is not None:
+            return answer
+    return None
 
 
 POINTS: Mapping[str, Callable[..., object]] = {
@@ -61,6 +64,7 @@ POINTS: Mapping[str, Callable[..., object]] = {
     "fits_nodes": every,
     "fits_task": every,
     "score_nodes": total,
+    "score_task": total,
     "rank_nodes": total,
     "idle_bonus": sum,
     "score_gpu": sum,
@@ -78,25 +82,34 @@ class Panel:
         self.state = state
         self._ask = points.bind(policy.plugins, POINTS)
         self._packing = policy.packing()
-        self._shunned = any(term.anti for klass in state.classes.values() for term in klass.demand.neighbours)
+        self._shunned = any(term.anti for klass in state.classes for term in klass.demand.neighbours)
         self._ladders: dict[PodClass, Ladder | None] = {}
         self._fits: dict[PodClass, Mask | None] = {}
         self._scores: dict[PodClass, Column | None] = {}
+        self._gang_keys: dict[tuple[GangRow, int], GangKey] = {}
+        self._gang_parts = list(self._ask["gang_key"])
 
     def gang_key(self, gang: GangRow, active: Sequence[int] | None = None) -> GangKey:
-        """A gang's place in its queue; creation and name end it."""
-        counts = [leaf.active() for leaf in gang.leaves] if active is None else active
-        return (*(part(gang, counts) for part in self._ask["gang_key"]), gang.fact.created, gang.name)
+        """A gang's place in its queue; creation and name end it. Of its tasks only the active ones count."""
+        if gang.only is None or active is not None:
+            return self._gang_key(gang, active or [leaf.active() for leaf in gang.leaves])
+        known = (gang, gang.only.active())
+        if known not in self._gang_keys:
+            self._gang_keys[known] = self._gang_key(gang, known[1:])
+        return self._gang_keys[known]
+
+    def _gang_key(self, gang: GangRow, active: Sequence[int]) -> GangKey:
+        return (*[part(gang, active) for part in self._gang_parts], gang.fact.created, gang.name)
 
     def task_key(self, task: Task) -> tuple[object, ...]:
         """A task's place in its pod set; creation and name end it."""
         return (*(part(task) for part in self._ask["task_key"]), task.created, task.name)
 
     def objection(self, gang: GangRow, amounts: Amounts) -> Reason | None:
-        return objection(may(self.state.queues, gang, amounts) for may in self._ask["may_start"])
+        return objection([may(self.state.queues, gang, amounts) for may in self._ask["may_start"]])
 
     def quota_objection(self, gang: GangRow, amounts: Amounts) -> Reason | None:
-        return objection(may(self.state.queues, gang, amounts) for may in self._ask["may_stay"])
+        return objection([may(self.state.queues, gang, amounts) for may in self._ask["may_stay"]])
 
     def fits(self, klass: PodClass) -> Mask | None:
         """Nodes whose standing facts admit the class; asked once in a cycle, as nothing in it changes them."""
@@ -124,6 +137,10 @@ class Panel:
     def rank(self, klass: PodClass, among: Rows) -> Column:
         ranks = total(rank(self.state.nodes, klass, among) for rank in self._ask["rank_nodes"])
         return np.zeros(len(among)) if ranks is None else ranks
+
+    def score_task(self, row: int) -> Column | None:
+        """What makes nodes better for one task whose neighbours matter."""
+        return total(score(self.state, row) for score in self._ask["score_task"])
 
     def idle_bonus(self) -> float:
         return float(sum(bonus() for bonus in self._ask["idle_bonus"]))

@@ -52,6 +52,8 @@ def copies(board: Board, *, idle: bool) -> Column:
     np.maximum(slots, 0.0, out=slots)
     if board.allowed is not None:
         slots[~(board.allowed if board.rows is None else board.allowed[board.rows])] = 0.0
+    if (debt := nodes.in_debt(wanted, idle=idle)) is not None:
+        slots[debt if board.rows is None else debt[board.rows]] = 0.0
     return slots
 
 
@@ -77,7 +79,8 @@ class Fill:
 
 def fill(board: Board, count: int, *, pipeline_only: bool) -> Fill | None:
     """Places for `count` equal tasks by bin packing, or None when they do not all fit."""
-    if pipeline_only and board.score is None and board.rows is not None and len(board.rows) <= FEW:
+    few = board.rows is not None and len(board.rows) <= FEW
+    if pipeline_only and few and board.score is None and board.nodes.in_debt(board.wanted, idle=True) is None:
         return _fill_few(board, count)
     on_free = copies(board, idle=False)
     if on_free.sum() < count:
@@ -103,21 +106,20 @@ def _fill_few(board: Board, count: int) -> Fill | None:
     """The same as `_fill_promises`, spelt out for a handful of nodes, where a column costs more than a loop."""
     assert board.rows is not None
     nodes, wanted, allowed = board.nodes, board.wanted, board.allowed
-    resource = CPU if wanted.cpu_only else GPU
+    resource, wants = CPU if wanted.cpu_only else GPU, wanted.amounts
     found = []
-    free = [float(nodes.idle[resource, row] + nodes.releasing[resource, row]) for row in board.rows]
-    has = [nodes.capacity[resource, row] != 0 for row in board.rows]
-    top = max((amount for amount, there in zip(free, has) if there), default=0.0)
-    for row, amount, there in zip(board.rows.tolist(), free, has):
+    places = board.rows.tolist()
+    rooms = [(row, nodes.idle[:, row].tolist(), nodes.releasing[:, row].tolist()) for row in places]
+    has = [nodes.capacity[resource, row] != 0 for row in places]
+    top = max((idle[resource] + leaving[resource] for (_, idle, leaving), there in zip(rooms, has) if there), default=0)
+    for (row, idle, leaving), there in zip(rooms, has):
         if allowed is not None and not allowed[row]:
             continue
-        on_idle = on_free = float("inf")
-        for column in wanted.columns:
-            idle, want = nodes.idle[column, row], wanted.wants[column]
-            on_idle, on_free = min(on_idle, idle / want), min(on_free, (idle + nodes.releasing[column, row]) / want)
+        on_free = min((idle[column] + leaving[column]) / want for column, want in wants)
         if on_free >= 1:
-            key = 0.0 if top <= 0 else amount if there else top
-            found.append((not (on_idle >= 1 or wanted.best_effort), key, row, int(on_free)))
+            now = wanted.best_effort or all(idle[column] >= want for column, want in wants)
+            key = 0.0 if top <= 0 else idle[resource] + leaving[resource] if there else top
+            found.append((not now, key, row, int(on_free)))
     rows: list[int] = []
     for _, _, row, slots in sorted(found):
         rows += [row] * min(slots, count - len(rows))
@@ -206,7 +208,8 @@ def _fits(nodes: Nodes, wanted: PodClass, room: Column, *, idle: bool) -> Mask:
             devices[row] += len(gpus.fitting(wanted.memory_on(memory), memory))
         mask &= devices >= wanted.devices
         mask &= _fits_device(nodes, wanted)
-    return mask
+    debt = nodes.in_debt(wanted, idle=idle)
+    return mask if debt is None else mask & ~debt
 
 
 def _fits_device(nodes: Nodes, wanted: PodClass) -> Mask:

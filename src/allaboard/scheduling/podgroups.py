@@ -26,6 +26,8 @@ from allaboard.scheduling.groupers.workload import DEFAULT_QUEUE, Group, Workloa
 TOLD_QUEUE = f"{labels.ABOARD}queue"
 # Whom the gang's words concern: `apiVersion|kind|name|uid` of the topmost owner.
 WORKLOAD = f"{labels.ABOARD}workload"
+# How long a workload says it runs at most, as a duration; a small gang may then run before a reserved one.
+MAX_RUNTIME = f"{labels.ABOARD}max-runtime"
 NOT_INHERITED = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 # Fields of a PodGroup that belong to whoever set them first.
 KEPT = ("markUnschedulable", "schedulingBackoff")
@@ -156,6 +158,9 @@ def _annotations(group: Group, workload: Workload, pod: Document) -> dict[str, s
     said[labels.TOP_OWNER] = _top_owner(group.owner)
     top = workload.chain[-1] if workload.chain else group.owner
     said[WORKLOAD] = "|".join((top["apiVersion"], top["kind"], name_of(top), uid_of(top)))
+    deadlines = [seconds for owner in workload.chain if (seconds := dig(owner, "spec", "activeDeadlineSeconds"))]
+    if deadlines:
+        said[MAX_RUNTIME] = f"{min(deadlines)}s"
     return said | {key: value for key, value in workload.annotations.items() if key not in NOT_INHERITED}
 
 

@@ -6,13 +6,14 @@ included; `default` is ours and used everywhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from allaboard.api.documents import Document, dig
 from allaboard.points import Plugin, nearest
 from allaboard.scheduling.plugins.claims import DynamicResources
 from allaboard.scheduling.plugins.minruntime import MinRuntime, seconds
+from allaboard.scheduling.plugins.neighbours import PodAffinity
 from allaboard.scheduling.plugins.ordering import Elastic, Kubeflow, Priority, Ray, SubGroupOrder, TaskOrder
 from allaboard.scheduling.plugins.predicates import Predicates
 from allaboard.scheduling.plugins.proportion import Proportion
@@ -41,6 +42,7 @@ PLUGINS: Mapping[str, tuple[int, Callable[..., Plugin]]] = {
     "priority": (1700, Priority),
     "nodeavailability": (1600, NodeAvailability),
     "resourcetype": (1500, ResourceType),
+    "podaffinity": (1400, PodAffinity),
     "elastic": (1300, Elastic),
     "kubeflow": (1200, Kubeflow),
     "ray": (1100, Ray),
@@ -55,10 +57,25 @@ PLUGINS: Mapping[str, tuple[int, Callable[..., Plugin]]] = {
     "nodeplacement": (200, NodePlacement),
     "gpusharingorder": (100, GpuSharingOrder),
 }
-# Parts of KAI that need no plugin here: saving a cycle is `replay.py`, the generators are in `scenario.py`.
-BUILT_IN = ("snapshot", "sg-nodelocalgreedy", "sg-multinodegang")
-REFUSED = ("numa", "podaffinity", "reflectjoborder")
+# How the solver looks for victims (`scenario.py`): around one node, then over several; without either nobody goes.
+LOCAL, MULTI = "sg-nodelocalgreedy", "sg-multinodegang"
+GENERATORS = (LOCAL, MULTI)
+# Parts of KAI that need no plugin here: saving a cycle is `replay.py`, and the order of those who wait is on every
+# PodGroup (`line.py`).
+BUILT_IN = ("snapshot", "reflectjoborder")
+REFUSED = ("numa",)
 OFF_UNLESS_NAMED = ("gpuspread",)
+# What KAI calls an argument → what the plugin here calls it; "" has no meaning here.
+ARGUMENTS: Mapping[str, Mapping[str, str]] = {
+    "proportion": {"kValue": "usage_weight", "relcaimerSaturationMultiplier": "saturation"},
+    "minruntime": {
+        "defaultPreemptMinRuntime": "preempt",
+        "defaultReclaimMinRuntime": "reclaim",
+        "reclaimResolveMethod": "method",
+    },
+    "dynamicresources": {"maxCelCacheEntries": ""},
+    "nodeplacement": {"gpu": "gpu", "cpu": "cpu"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +89,7 @@ class Policy:
     name: str
     plugins: tuple[Plugin, ...]
     actions: tuple[str, ...] = tuple(ACTIONS)
-    usage_weight: float = 1.0
+    generators: tuple[str, ...] = GENERATORS
     usage_half_life: float = 0.0
     """Seconds in which past use counts half; 0 counts only what queues are told to have used."""
     stale_grace: float = 60.0
@@ -83,8 +100,17 @@ class Policy:
     effort_per_cycle: int = 0
     fewest_victims: bool = False
     """Try the victims that are cheapest to clear before the least deserving ones."""
+    thorough: bool = False
+    """Make every trial of a search, also those that cannot end otherwise than is known already."""
+    signatures: bool = False
+    """Pass over gangs that look like one for which no victims were found in this action, unless they are easier."""
     reserve_after: float | None = None
     """Seconds a gang waits before nodes are kept for it; None never reserves."""
+
+    @property
+    def proportion(self) -> Proportion:
+        """How queues are compared, also where the plugin itself is off."""
+        return next((plugin for plugin in self.plugins if isinstance(plugin, Proportion)), Proportion())
 
     def names(self) -> tuple[str, ...]:
         return tuple(plugin.name for plugin in self.plugins)
@@ -102,9 +128,11 @@ class Policy:
 
 
 def make(arguments: Mapping[str, Mapping[str, str]]) -> tuple[Plugin, ...]:
-    """Plugins by name with their arguments, in this order."""
+    """Plugins by name with their arguments, in this order; generators are chosen apart (`chosen_generators`)."""
     plugins = []
     for name, given in arguments.items():
+        if name in BUILT_IN or name in GENERATORS:
+            continue
         if name in REFUSED:
             raise ValueError(f'scheduler policy: plugin "{name}" is not supported; leave it out or disable it')
         if name not in PLUGINS:
@@ -113,20 +141,36 @@ def make(arguments: Mapping[str, Mapping[str, str]]) -> tuple[Plugin, ...]:
     return tuple(plugins)
 
 
+def chosen_generators(names: Iterable[str]) -> tuple[str, ...]:
+    """The generators a list of plugins names, in the order they are tried."""
+    named = set(names)
+    return tuple(generator for generator in GENERATORS if generator in named)
+
+
 def _configured(name: str, given: Mapping[str, str]) -> Plugin:
+    known = ARGUMENTS.get(name, {})
+    for argument in given:
+        if argument not in known:
+            raise ValueError(
+                f'scheduler policy: plugin "{name}" takes no argument "{argument}"{_instead(argument, known)}'
+            )
     try:
-        return PLUGINS[name][1](**given)
-    except TypeError:
-        raise ValueError(
-            f'scheduler policy: plugin "{name}" does not take arguments {", ".join(sorted(given))}'
-        ) from None
+        return PLUGINS[name][1](**{known[argument]: value for argument, value in given.items() if known[argument]})
+    except ValueError as error:
+        raise ValueError(f'scheduler policy: plugin "{name}": {error}') from None
+
+
+def _instead(argument: str, known: Mapping[str, str]) -> str:
+    return nearest(argument, known) if known else "; it takes none"
 
 
 def _standard() -> dict[str, dict[str, str]]:
     return {name: {} for name in PLUGINS if name not in OFF_UNLESS_NAMED}
 
 
-KAI = Policy("kai", make(_standard()), exact=True)
+# Without a SchedulingShard KAI's own list has no `podaffinity`; with one it has.
+_BARE = {name: given for name, given in _standard().items() if name != "podaffinity"}
+KAI = Policy("kai", make(_BARE), exact=True, signatures=True)
 DEFAULT = Policy(
     "default", make(_standard()), effort_per_gang=1_000_000, effort_per_cycle=10_000_000, reserve_after=300.0
 )
@@ -138,17 +182,13 @@ def read(spec: Document) -> Policy:
     name = spec.get("policy", "default")
     if name not in NAMED:
         raise ValueError(f'scheduler policy: unknown policy "{name}"{nearest(name, NAMED)}')
-    unknown = sorted(set(spec) - _FIELDS)
-    if unknown:
-        raise ValueError(f'scheduler policy: unknown field "{unknown[0]}"{nearest(unknown[0], _FIELDS)}')
-    if spec.get("partitionLabelValue"):
-        raise ValueError("scheduler policy: partitionLabelValue is not supported; one scheduler serves all nodes")
-    weight = spec.get("kValue")
+    _refuse_strangers(spec)
+    named = _plugins(spec)
     return replace(
         NAMED[name],
-        plugins=make(_plugins(spec)),
+        plugins=make(named),
+        generators=chosen_generators(named),
         actions=_actions(spec),
-        usage_weight=1.0 if weight is None else max(0.0, float(weight)),
         queue_depth=spec.get("queueDepthPerAction"),
         usage_half_life=_half_life(spec),
         fewest_victims=bool(spec.get("fewestVictims", False)),
@@ -156,8 +196,25 @@ def read(spec: Document) -> Policy:
     )
 
 
+def _refuse_strangers(spec: Document) -> None:
+    """What would be ignored is refused by name."""
+    for field, value in sorted(spec.items()):
+        if field in _UNSUPPORTED and value:
+            raise ValueError(f"scheduler policy: {field} is not supported; {_UNSUPPORTED[field]}")
+        if field not in _FIELDS and field not in _UNSUPPORTED:
+            raise ValueError(f'scheduler policy: unknown field "{field}"{nearest(field, _FIELDS)}')
+
+
+def _truth(said: str) -> bool:
+    """A flag as Go reads it."""
+    if said not in ("true", "false"):
+        raise ValueError(f'scheduler policy: "{said}" is neither true nor false')
+    return said == "true"
+
+
 # Flags of KAI's scheduler process that mean something here; the others are refused by name.
 _FLAGS: Mapping[str, tuple[str, Callable[[str], float | int]]] = {
+    "use-scheduling-signatures": ("signatures", _truth),
     "default-staleness-grace-period": ("stale_grace", seconds),
     "max-consolidation-preemptees": ("consolidation_victims", int),
 }
@@ -174,21 +231,28 @@ def _flags(spec: Document) -> Document:
 def _half_life(spec: Document) -> float:
     """Use of queues is counted by the scheduler itself, so of a usage database only the half-life has a meaning."""
     said = spec.get("usageDBConfig") or {}
-    if set(said) - {"usageParams"} or set(said.get("usageParams") or {}) - {"halfLifePeriod"}:
+    if set(said) - {"usageParams", "clientType"} or set(said.get("usageParams") or {}) - {"halfLifePeriod"}:
         raise ValueError("scheduler policy: of usageDBConfig only usageParams.halfLifePeriod is supported")
     return seconds((said.get("usageParams") or {}).get("halfLifePeriod", 0))
 
 
 _FIELDS = {
     "policy", "actions", "plugins", "placementStrategy", "minRuntime", "kValue", "queueDepthPerAction", "args",
-    "partitionLabelValue", "usageDBConfig", "fewestVictims",
+    "usageDBConfig", "fewestVictims", "goMemLimit", "goMemLimitRatio",
 }  # fmt: skip
+_UNSUPPORTED = {
+    "partitionLabelValue": "one scheduler serves all nodes",
+    "scenarioSearchBudgets": "the search for victims is limited in effort, so that a replayed cycle ends the same way",
+}
 
 
-def _plugins(spec: Document) -> dict[str, dict[str, str]]:
+def _plugins(spec: Document) -> dict[str, Mapping[str, str]]:
     """The standard list, adapted to the placement strategy, overlaid with what the spec says, highest priority
     first."""
-    chosen = {name: (PLUGINS[name][0], arguments) for name, arguments in _standard().items()}
+    chosen: dict[str, tuple[int, Mapping[str, str]]] = {
+        name: (PLUGINS[name][0], arguments) for name, arguments in _standard().items()
+    }
+    chosen |= {generator: (0, {}) for generator in GENERATORS}
     gpu, cpu = (dig(spec, "placementStrategy", kind, default="binpack") for kind in ("gpu", "cpu"))
     for strategy in (gpu, cpu):
         if strategy not in ("binpack", "spread"):
@@ -198,10 +262,10 @@ def _plugins(spec: Document) -> dict[str, dict[str, str]]:
         del chosen["gpupack"], chosen["gpusharingorder"]
         chosen["gpuspread"] = (PLUGINS["gpuspread"][0], {})
     if times := spec.get("minRuntime"):
-        chosen["minruntime"] = (
-            PLUGINS["minruntime"][0],
-            {_SNAKE[key]: str(seconds(value)) for key, value in times.items()},
-        )
+        given = {f"default{key[:1].upper()}{key[1:]}": value for key, value in times.items()}
+        chosen["minruntime"] = (PLUGINS["minruntime"][0], given)
+    if spec.get("kValue") is not None:
+        chosen["proportion"] = (PLUGINS["proportion"][0], {"kValue": str(spec["kValue"])})
     for name, said in (spec.get("plugins") or {}).items():
         if name in BUILT_IN:
             continue
@@ -209,9 +273,6 @@ def _plugins(spec: Document) -> dict[str, dict[str, str]]:
         if said.get("enabled", True):
             chosen[name] = (said.get("priority", priority), said.get("arguments", arguments))
     return {name: arguments for name, (_, arguments) in sorted(chosen.items(), key=lambda item: -item[1][0])}
-
-
-_SNAKE = {"preemptMinRuntime": "preempt", "reclaimMinRuntime": "reclaim"}
 
 
 def _actions(spec: Document) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ class Probe:
         self.indexed = 0
         self.chunk, self.ahead = 1, list[GroupOut]()
         self.by_gang: dict[GangRow, list[int]] = {}
+        self.turn: dict[GangRow, int] = {}
         self.gangs_on: dict[int, dict[GangRow, None]] = {}
         self.need = Need([self.state.klass[row].gpu_wish for rows in pending.values() for row in rows], self.room)
         self.grouped = _group_needs(self)
@@ -88,6 +89,7 @@ class Probe:
         """Accumulated tasks by gang and gangs by node; only trials ask for them."""
         for gang, rows in self.groups[self.indexed :]:
             self.by_gang.setdefault(gang, []).extend(rows)
+            self.turn.setdefault(gang, len(self.turn))
             for row in rows:
                 self.gangs_on.setdefault(self.state.node[row], {})[gang] = None
         self.indexed = len(self.groups)
@@ -123,14 +125,18 @@ class Probe:
         seen: set[frozenset[int]] = set()
         nodes = {state.node[row] for row in latest.rows} - {-1}
         for node in sorted(nodes):
-            chosen = [(gang, self._merged(gang)) for gang in self.gangs_on.get(node, ())]
+            there = sorted(self.gangs_on.get(node, ()), key=self.turn.__getitem__)
+            chosen = [(gang, self._merged(gang)) for gang in there]
             key = frozenset(row for _, rows in chosen for row in rows) if len(nodes) > 1 else frozenset((node,))
             if chosen and key not in seen:
                 seen.add(key)
                 yield chosen
 
     def _merged(self, gang: GangRow) -> list[int]:
-        """All accumulated tasks of a gang; KAI adds the recorded ones once more, which evicts them twice."""
+        """All accumulated tasks of a gang; KAI adds the recorded ones once more, which evicts them twice and makes
+        their queue look poorer than it is."""
+        if not self.session.policy.exact:
+            return self.by_gang[gang]
         members = self.state.members
         known = [row for row in self.recorded_rows if members[row].gang is gang] if self.recorded_rows else []
         return known + self.by_gang[gang]
@@ -140,9 +146,9 @@ class Probe:
         if not self.groups:
             yield []
             return
-        touching = self._touching()
-        smallest, missing = self._missing(touching)
-        capacity = {node: float(self.room[node]) for node in touching}
+        touching, room = self._touching(), self._room_now()
+        smallest, missing = self._missing(touching, room)
+        capacity = {node: float(room[node]) for node in touching}
         nodes = [node for node in touching if not (smallest > 0 and capacity[node] < smallest)]
         nodes.sort(key=lambda node: capacity[node])
         count = 0 if missing <= 0 else enough([capacity[node] for node in nodes], missing)
@@ -166,13 +172,22 @@ class Probe:
                     numbers.append(number)
         return touching
 
-    def _missing(self, touching: dict[int, list[int]]) -> tuple[float, float]:
+    def _room_now(self) -> Column:
+        """GPUs per node once everybody recorded or accumulated is gone; counted afresh where trials leave traces."""
+        if not (self.session.policy.exact and self.state.nodes.sharing):
+            return self.room
+        room = self.state.nodes.loose_gpus()
+        nodes, gpus = self._freed_by([(self.gang, self.recorded_rows), *self.groups])
+        np.add.at(room, nodes, gpus)
+        return room
+
+    def _missing(self, touching: dict[int, list[int]], room: Column) -> tuple[float, float]:
         """The smallest task, and what the other feasible nodes leave uncovered."""
         memory = self.state.nodes.smallest_memory
         quotas = [self.state.klass[row].asked_quota(memory)[GPU] for rows in self.pending.values() for row in rows]
         others = self.feasible.copy()
         others[list(touching)] = False
-        return min(quotas), max(0.0, sum(quotas) - float(self.room[others].sum()))
+        return min(quotas), max(0.0, sum(quotas) - float(room[others].sum()))
 
 
 class Need:

@@ -35,6 +35,9 @@ class Queues:
         for row, parent in enumerate(self.parent):
             self.children.setdefault(parent, []).append(row)
         self.path = [self._path(row) for row in range(len(self.facts))]
+        # Deeper queues first, then older ones.
+        self.depth_rank = [(-len(path), row) for row, path in enumerate(self.path)]
+        self.any_closed = any(queue.closed for queue in self.facts)
         self.priority = [queue.priority for queue in self.facts]
         self.quota = [_shares(queue, "quota") for queue in self.facts]
         self.limit = [_shares(queue, "limit") for queue in self.facts]
@@ -59,6 +62,7 @@ class Queues:
         self.facts[row] = queue
         self.given = tuple(queue if each.name == queue.name else each for each in self.given)
         self.priority[row], self.usage[row] = queue.priority, queue.usage
+        self.any_closed = any(fact.closed for fact in self.facts)
         for column, field in ((self.quota, "quota"), (self.limit, "limit"), (self.weight, "weight")):
             column[row] = _shares(queue, field)
         self.stamp[row] += 1
@@ -73,6 +77,12 @@ class Queues:
 
     def is_leaf(self, row: int) -> bool:
         return row not in self.children
+
+    def closed_by(self, row: int) -> str | None:
+        """The queue, itself or above, that keeps gangs of a queue from starting."""
+        if not self.any_closed:
+            return None
+        return next((self.names[each] for each in self.path[row] if self.facts[each].closed), None)
 
     def row_of(self, name: str) -> int:
         """The row that may hold jobs under this name, or -1."""

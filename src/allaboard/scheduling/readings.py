@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, dig
-from allaboard.api.meta import is_leaving, labels_of, moment_of, name_of, namespace_of
+from allaboard.api.meta import annotations_of, is_leaving, labels_of, moment_of, name_of, namespace_of
 from allaboard.scheduling.demands import NODE_NAME, amounts
 from allaboard.scheduling.facts import (
     DEFAULT_POD_SET,
@@ -34,10 +35,13 @@ _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 def seconds(duration: str) -> float:
-    """A duration as Go writes it (`1h30m`), in seconds."""
+    """A duration as Go writes it (`1h30m`), or a number of seconds."""
+    if duration.isascii() and duration.isdigit():
+        return float(duration)
     return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
 
 
+@lru_cache(maxsize=4096)
 def moment(text: str | None) -> float | None:
     """The moment a stamp names; what people wrote by hand may name none."""
     try:
@@ -100,6 +104,7 @@ def queue(document: Document) -> Queue:
         memory=_share(resources.get("memory"), MEGABYTE),
         preempt_min_runtime=seconds(preempt) if preempt else None,
         reclaim_min_runtime=seconds(reclaim) if reclaim else None,
+        closed=is_leaving(document) or annotations_of(document).get(labels.QUEUE_CLOSED) == "true",
     )
 
 
@@ -195,5 +200,7 @@ def task(pod: Document, demand: Demand, request: Document | None, pod_set: str) 
 def gpu_groups(pod: Document) -> tuple[str, ...]:
     """The GPU groups a bound pod shares: one label, or one label per group for several devices."""
     worn = labels_of(pod)
+    if labels.GPU_GROUP not in "\n".join(worn):
+        return ()
     several = sorted(key.split("/", 1)[1] for key in worn if key.startswith(f"{labels.GPU_GROUP}/"))
     return tuple(several) or ((worn[labels.GPU_GROUP],) if labels.GPU_GROUP in worn else ())

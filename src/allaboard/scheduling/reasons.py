@@ -39,6 +39,8 @@ class Reason:
     """Place among those who wait in the same queue; the first is 1."""
     overall: int = field(default=0, compare=False)
     """Place among all who wait."""
+    priority: int = field(default=0, compare=False)
+    """Its rank, by which its place in the queue can be told at any later moment."""
     nodes: dict[str, int] = field(default_factory=dict)
     """Objection of nodes, in kube-scheduler's words → how many nodes raise it."""
     estimate: float | None = field(default=None, compare=False)

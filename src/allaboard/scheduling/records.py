@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 
 from allaboard.api import labels
-from allaboard.api.documents import Document, Key, dig
+from allaboard.api.documents import Document, Key, dig, same_fields
 from allaboard.api.kinds import JOB, QUEUE, Kind
 from allaboard.api.meta import controller_of, is_leaving, key_of, labels_of, name_of, namespace_of, refers_to
 from allaboard.scheduling import groups, readings
@@ -63,10 +64,13 @@ class Records:
             self.assumed.forget(key)
         else:
             self.pods[key] = new
-            self.shelves.use(key, new)
+            if old is None:
+                self.shelves.use(key, new)
             self.assumed.settle(key, new)
 
     def _note_name(self, key: Key, old: Document | None, new: Document | None) -> None:
+        if old is not None and new is not None and _wears_the_same(old, new):
+            return
         before, after = (groups.named_gang(pod) if pod is not None else "" for pod in (old, new))
         if before and before != after and before in self.named:
             self.named[before].discard(key)
@@ -101,7 +105,16 @@ class Records:
         if not pods or not (name.endswith(groups.ALONE) or name in self.groups):
             return None
         tasks = (self.task(key, pod, name) for key, pod in zip(there, pods, strict=True))
-        return replace(self._empty(name, pods), tasks=tuple(task for task in tasks if task is not None))
+        empty = self._empty(name, pods)
+        empty = replace(empty, held=self._held(name), max_runtime=empty.max_runtime or _deadline(pods))
+        return replace(empty, tasks=tuple(task for task in tasks if task is not None))
+
+    def _held(self, name: str) -> str:
+        """Why a gang is not tried for a while: the server refused what was decided about it."""
+        until = self.assumed.held_until(name)
+        if until is None:
+            return ""
+        return f"the server refused its requests to bind; it is tried again at {datetime.fromtimestamp(until, UTC):%X}"
 
     def _empty(self, name: str, pods: list[Document]) -> Gang:
         if name.endswith(groups.ALONE):
@@ -131,7 +144,7 @@ class Records:
 
     def _is_barred(self, key: Key, name: str) -> bool:
         """Whether a pod may not be placed now whatever room there is."""
-        if self.assumed.holds(name) or key.namespace in self.leaving:
+        if key.namespace in self.leaving:
             return True
         return name in self.groups and groups.is_backed_off(self.groups[name][1])
 
@@ -151,6 +164,17 @@ class Records:
         for key, request in self.requests.items():
             if dig(request, "status", "phase") == "Failed" or key not in self.pods:
                 yield key, request
+
+
+def _deadline(pods: Iterable[Document]) -> float | None:
+    """After how many seconds the last of these pods is stopped; None when one of them may run for ever."""
+    limits = [pod["spec"].get("activeDeadlineSeconds") for pod in pods]
+    return float(max(limits)) if limits and all(limits) else None
+
+
+def _wears_the_same(old: Document, new: Document) -> bool:
+    """Whether a pod kept its labels and annotations, which name its gang."""
+    return same_fields(old["metadata"], new["metadata"], ("uid", "labels", "annotations"))
 
 
 def _job(pod: Document) -> Key | None:

@@ -14,12 +14,10 @@ from allaboard.scheduling.state import State
 
 @dataclass(slots=True)
 class Refusal:
-    """Why a gang got nothing, what was seen then, its place in its queue and overall, how long victims were sought."""
+    """Why a gang got nothing, what was seen then, and how long victims were sought."""
 
     why: Reason | Stuck
     seen: Survey | None
-    position: int
-    overall: int
     trials: int = 0
 
 
@@ -30,7 +28,6 @@ class Refusals:
     def __init__(self, state: State, panel: Panel) -> None:
         self.state, self.panel = state, panel
         self.known: dict[str, Refusal] = {}
-        self._ahead: dict[int, int] = {}
         self._full: dict[PodClass, int] = {}
         self._surveys: dict[PodClass, Survey] = {}
 
@@ -48,11 +45,9 @@ class Refusals:
         return self._surveys[stuck.klass]
 
     def add(self, gang: GangRow, refusal: Reason | Stuck) -> None:
-        """Write down why, with what was seen, and its place among those who wait; the words are made at the end."""
-        ahead = self._ahead.get(gang.queue, 0) + 1
-        self._ahead[gang.queue] = ahead
+        """Write down why, with what was seen; the words are made at the end."""
         seen = self.survey(refusal) if isinstance(refusal, Stuck) else None
-        self.known[gang.name] = Refusal(refusal, seen, ahead, len(self.known) + 1)
+        self.known[gang.name] = Refusal(refusal, seen)
 
     def reason(self, gang: GangRow) -> Reason | None:
         """The words for a refusal of this cycle."""
@@ -62,9 +57,10 @@ class Refusals:
         why = known.why
         reason = no_room(self.state, gang, why, known.seen) if isinstance(why, Stuck) and known.seen else why
         assert isinstance(reason, Reason)
+        if not known.trials:
+            return reason
         words = f"{reason.message}; gave up looking for victims after {known.trials} trials in this cycle"
-        message = words if known.trials else reason.message
-        return replace(reason, message=message, position=known.position, overall=known.overall)
+        return replace(reason, message=words)
 
     def take_back(self, gang: GangRow) -> None:
         """Another action found room after all."""

@@ -12,6 +12,7 @@ from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.decisions import Decisions
 from allaboard.scheduling.facts import World
 from allaboard.scheduling.state import State
+from allaboard.scheduling.telling import world_of
 
 FORMAT = 1
 
@@ -28,7 +29,7 @@ class Saved:
 
 def save(state: State, now: float, spec: Document) -> bytes:
     """What a cycle would see now; the same facts give the same bytes."""
-    return _ENCODER.encode(Saved(in_order(state.world()), now, spec))
+    return _ENCODER.encode(Saved(in_order(world_of(state)), now, spec))
 
 
 def load(data: bytes) -> Saved:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from allaboard.scheduling.gangs import GangRow
+from allaboard.scheduling.lazytree import Contender, LazyTree
 from allaboard.scheduling.order import GangKey, QueueKey, QueueRule
 from allaboard.scheduling.queues import Amounts
-from allaboard.scheduling.standing import Entry, Standing
+from allaboard.scheduling.standing import Entry, Standing, entry_key
 
 
 class Lane:
@@ -48,7 +49,8 @@ class ReplayOrder:
             if gang.queue >= 0:
                 by_leaf.setdefault(gang.queue, []).append((self.key(gang), gang))
         for entries in by_leaf.values():
-            entries.sort(key=lambda entry: entry[0], reverse=True)
+            if len(entries) > 1:
+                entries.sort(key=entry_key, reverse=True)
         if len(by_leaf) > 1:
             yield from self._race(by_leaf)
         for entries in by_leaf.values():
@@ -60,7 +62,7 @@ class ReplayOrder:
         race = Race(self, by_leaf)
         open_lanes = len(by_leaf)
         while open_lanes > 1:
-            leaf = race.best(-1)
+            leaf = race.next_leaf()
             gang = race.step(leaf)
             if gang is not None:
                 yield gang
@@ -79,11 +81,24 @@ class Race:
     def __init__(self, order: ReplayOrder, by_leaf: dict[int, list[Entry]]) -> None:
         self.order, self.rule, self.queues = order, order.rule, order.rule.queues
         self.by_leaf = by_leaf
-        tops = {self.queues.path[leaf][-1] for leaf in by_leaf}
-        waiting = order.standing.waiting
-        leaves = {leaf for leaf in waiting if waiting[leaf] and self.queues.path[leaf][-1] in tops} | set(by_leaf)
+        path, waiting = self.queues.path, order.standing.waiting
+        tops = {path[leaf][-1] for leaf in by_leaf}
+        leaves = set(by_leaf)
+        leaves.update([leaf for leaf in waiting if path[leaf][-1] in tops])
         self.lanes = {leaf: Lane(waiting.get(leaf, []), by_leaf.get(leaf, [])) for leaf in leaves}
         self.live: dict[int, list[int]] = {}
+        self.keys: dict[int, tuple[int, GangRow, QueueKey]] = {}
+        self.pair: list[int] | None = sorted(leaves) if self._is_duel(leaves) else None
+        self.tree = LazyTree(self.queues, leaves, self._less) if self.rule.lazy and self.pair is None else None
+        if self.tree is None and self.pair is None:
+            self._line_up(leaves)
+
+    def _is_duel(self, leaves: set[int]) -> bool:
+        """Two siblings and nobody else: they are compared directly, whatever stands above them."""
+        return len(leaves) == 2 and len({self.queues.parent[leaf] for leaf in leaves}) == 1
+
+    def _line_up(self, leaves: set[int]) -> None:
+        """Live queues by parent, for an order that always looks for the best."""
         for leaf in leaves:
             for row in self.queues.path[leaf]:
                 siblings = self.live.setdefault(self.queues.parent[row], [])
@@ -91,7 +106,14 @@ class Race:
                     siblings.append(row)
         for siblings in self.live.values():
             siblings.sort()
-        self.keys: dict[int, tuple[int, GangRow, QueueKey]] = {}
+
+    def next_leaf(self) -> int:
+        if self.pair is not None:
+            return self.pair[0] if len(self.pair) == 1 or self._wins(*self.pair) else self.pair[1]
+        return self.best(-1) if self.tree is None else self.tree.next_leaf()
+
+    def _wins(self, left: int, right: int) -> bool:
+        return self._less((left, left), (right, right))
 
     def best(self, parent: int) -> int:
         """The leaf of the best queue below a parent."""
@@ -105,8 +127,14 @@ class Race:
                     best, best_key = row, key
         return best if best not in self.live else self.best(best)
 
+    def _less(self, left: Contender, right: Contender) -> bool:
+        return self.rule.before(left[0], right[0], (self._judged(*left), self._judged(*right)))
+
     def _key(self, row: int) -> QueueKey:
-        leaf = row if row not in self.live else self.best(row)
+        return self._judged(row, row if row not in self.live else self.best(row))
+
+    def _judged(self, row: int, leaf: int) -> QueueKey:
+        """The key of a queue that is judged by this leaf."""
         gang = self.lanes[leaf].top()
         assert gang is not None
         stamp = self.queues.stamp[row]
@@ -126,7 +154,12 @@ class Race:
         else:
             self._pass_over(lane)
             gang = None
-        if lane.top() is None:
+        empty = lane.top() is None
+        if self.tree is not None:
+            self.tree.popped(leaf, empty=empty)
+        elif empty and self.pair is not None:
+            self.pair.remove(leaf)
+        elif empty:
             self._bury(leaf)
         return gang
 

@@ -19,7 +19,10 @@ from allaboard.scheduling.classes import GPU, Mask, PodClass
 from allaboard.scheduling.disruption import fewest
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
+from allaboard.scheduling.nodes import Rows
 from allaboard.scheduling.panel import NodeSet
+from allaboard.scheduling.placement import FEW
+from allaboard.scheduling.policy import LOCAL, MULTI
 from allaboard.scheduling.probe import EPSILON, Probe, Recorded
 from allaboard.scheduling.selection import Chosen, first, only_class, to_place
 from allaboard.scheduling.session import Session
@@ -40,6 +43,7 @@ class Scenario:
 
 
 Rule = Callable[[Scenario], bool]
+Tasks = frozenset[int] | tuple[int, ...]
 Generator = Callable[[Probe], Iterator[list[GroupOut]]]
 
 
@@ -62,8 +66,15 @@ class Solver:
         self.loose = session.state.nodes.loose_gpus()
         self.feasible = self._feasible()
         self.victims = Queueing(order)
-        self.failed: set[tuple[int, frozenset[int], frozenset[int]]] = set()
+        self.failed: set[tuple[int, Tasks, Tasks]] = set()
         self.trials = 0
+
+    @property
+    def thorough(self) -> bool:
+        """Whether short cuts are barred: a trial leaves traces where devices are shared, as KAI's counters are not
+        quite what they were when it is taken back, so to follow it to the letter means to make every trial it makes."""
+        policy = self.session.policy
+        return policy.thorough or (policy.exact and bool(self.state.nodes.sharing))
 
     @property
     def gave_up(self) -> bool:
@@ -77,12 +88,12 @@ class Solver:
         """An open statement that seats the whole gang, or None; the caller commits it."""
         count = sum(len(rows) for rows in self.wanted.values())
         before = self.gang.used()
-        if not count:
+        if not count or self._is_hopeless():
             return None
         if self.session.policy.fewest_victims and (found := self._fewest(count)) is not None:
             return found
-        for generator in (Probe.around_latest, Probe.over_nodes):
-            found = self._gallop(count, generator)
+        for name in self.session.policy.generators:
+            found = self._gallop(count, _GENERATORS[name])
             if found is None:
                 continue
             if self.gang.is_satisfied() and self.gang.used() > before:
@@ -91,12 +102,16 @@ class Solver:
             return None
         return None
 
+    def _is_hopeless(self) -> bool:
+        """Whether a task has a defect that nobody's leaving would mend."""
+        return any(self.state.klass[row].demand.obstacle for rows in self.wanted.values() for row in rows)
+
     def _fewest(self, count: int) -> Statement | None:
         """One trial with the victims that are cheapest to clear; the fair order is walked when it fails."""
         nobody, room = Recorded(), (self.feasible, self.loose.copy())
         probe = Probe(self.session, self.gang, first(self.wanted, count), nobody, room)
         chosen = fewest(probe, self.victims.groups(nobody, frozenset()))
-        result = self._trial(probe, chosen, (count, frozenset())) if chosen else None
+        result = self._trial(probe, chosen, count) if chosen else None
         if result is not None and not self.gang.is_satisfied():
             result.statement.rollback(0)
             return None
@@ -109,7 +124,7 @@ class Solver:
             result = self._probe(probe, recorded, generator)
             if result is None:
                 high = probe
-            elif probe == count and result.complete:
+            elif probe == count and result.complete and not self.thorough:
                 # The last probe would evict the same tasks again and end the same way.
                 return result.statement
             else:
@@ -134,24 +149,25 @@ class Solver:
         if recorded.victims:
             feasible = feasible.copy()
             feasible[[self.state.node[row] for row in recorded.victims]] = True
-        probe = Probe(self.session, self.gang, first(self.wanted, count), recorded, (feasible, self.loose.copy()))
+        loose = self.state.nodes.loose_gpus() if self.thorough else self.loose.copy()
+        probe = Probe(self.session, self.gang, first(self.wanted, count), recorded, (feasible, loose))
         taken = frozenset(probe.recorded_rows)
-        groups = self.victims.groups(recorded, taken)
+        groups = self.victims.fresh(taken) if self.thorough else self.victims.groups(recorded, taken)
         while True:
             if probe.promising():
                 for chosen in generator(probe):
-                    if (result := self._trial(probe, chosen, (count, taken))) is not None:
+                    if (result := self._trial(probe, chosen, count)) is not None:
                         return result
             if self.gave_up or not probe.advance(groups):
                 return None
 
-    def _trial(self, probe: Probe, chosen: list[GroupOut], asked: tuple[int, frozenset[int]]) -> Success | None:
+    def _trial(self, probe: Probe, chosen: list[GroupOut], count: int) -> Success | None:
         """Evict, simulate, ask the rule; a set of victims that failed is not tried again."""
         added = [row for _, rows in chosen for row in rows]
         victims = probe.recorded_rows + added
-        if not victims or (self.failed and probe.hope.gone(chosen)):
+        if not victims or (self.failed and not self.thorough and probe.hope.gone(chosen)):
             return None
-        key = (*asked, frozenset(added))
+        key = (count, tasks_of(probe.recorded_rows), tasks_of(added))
         if key in self.failed or self.gave_up:
             return None
         self.trials += 1
@@ -161,6 +177,8 @@ class Solver:
         nodes[[self.state.node[row] for row in victims]] = True
         for row in victims:
             statement.evict(row)
+        if self.session.robbed:
+            self.session.robbed -= statement.touched()
         scenario = Scenario(self.gang, probe.pending, victims)
         if self._simulate(statement, probe.pending, victims, nodes) and self.rule(scenario):
             return self._success(statement, probe, chosen, victims)
@@ -188,12 +206,12 @@ class Solver:
 
     def _simulate(self, statement: Statement, pending: Chosen, victims: list[int], nodes: Mask) -> bool:
         """Place victims and the gang again, in fair order among all who wait; victims that fail stay evicted."""
-        among: NodeSet = None if nodes.all() else np.flatnonzero(nodes)
         members = self.state.members
         gangs = {members[row].gang for row in victims} | {self.gang}
         full: dict[PodClass, int] = {}
-        seated = False
+        seated, everywhere = False, _rows(nodes)
         for gang in self.session.replay_order(gangs):
+            among = everywhere if self.session.reservation is None else self._open(gang, nodes)
             if gang is self.gang:
                 if not self._seat(statement, gang, pending, among):
                     return False
@@ -202,14 +220,32 @@ class Solver:
                 self._reseat(statement, gang, among, full)
         return seated
 
+    def _open(self, gang: GangRow, nodes: Mask) -> NodeSet:
+        """Of these nodes the ones a gang may use: not those kept for somebody else, unless it stands there."""
+        reservation = self.session.reservation
+        if reservation is not None and not reservation.admits(gang, self.session.now):
+            kept = reservation.nodes.copy()
+            kept[[node for row in gang.rows if (node := self.state.node[row]) >= 0]] = False
+            nodes = nodes & ~kept
+        return _rows(nodes)
+
     def _reseat(self, statement: Statement, gang: GangRow, nodes: NodeSet, full: dict[PodClass, int]) -> None:
         """Try to keep a victim; `full` remembers classes that found no room, as a simulation only ever takes room."""
+        if nodes is not None and len(nodes) <= FEW and self._finds_nothing(gang, nodes):
+            return
         chosen = to_place(self.state, gang, simulated=True)
         simple = only_class(self.state, gang, chosen)
         if (simple and full.get(simple[0], simple[1] + 1) <= simple[1]) or not self._may_start(gang, chosen):
             return
         if not self._board(statement, gang, chosen, nodes) and simple:
             full[simple[0]] = simple[1]
+
+    def _finds_nothing(self, gang: GangRow, nodes: Rows) -> bool:
+        """Whether not even one task of an unconstrained gang of equal tasks has room on these few nodes."""
+        leaf, columns = gang.only, self.state.nodes
+        if leaf is None or leaf.klass is None or not leaf.klass.plain or leaf.klass.best_effort:
+            return False
+        return not any(columns.has_room(leaf.klass, node) for node in nodes.tolist())
 
     def _seat(self, statement: Statement, gang: GangRow, chosen: Chosen, nodes: NodeSet) -> bool:
         return self._may_start(gang, chosen) and self._board(statement, gang, chosen, nodes)
@@ -219,6 +255,19 @@ class Solver:
 
     def _board(self, statement: Statement, gang: GangRow, chosen: Chosen, nodes: NodeSet) -> bool:
         return Boarding(self.session, statement, gang, chosen, promises_only=True).run(nodes)
+
+
+_GENERATORS: dict[str, Generator] = {LOCAL: Probe.around_latest, MULTI: Probe.over_nodes}
+
+
+def tasks_of(rows: list[int]) -> Tasks:
+    """Which tasks these are, in whatever order; one that is evicted twice makes another trial than one evicted once."""
+    once = frozenset(rows)
+    return once if len(once) == len(rows) else tuple(sorted(rows))
+
+
+def _rows(nodes: Mask) -> NodeSet:
+    return None if nodes.all() else np.flatnonzero(nodes)
 
 
 class Queueing:
@@ -231,10 +280,10 @@ class Queueing:
 
     def groups(self, recorded: Recorded, taken: frozenset[int]) -> Iterator[GroupOut]:
         if any(len(rows) < gang.active() for gang, rows in recorded.groups):
-            return self._fresh(taken)
+            return self.fresh(taken)
         return self._kept({gang for gang, _ in recorded.groups})
 
-    def _fresh(self, taken: frozenset[int]) -> Iterator[GroupOut]:
+    def fresh(self, taken: frozenset[int]) -> Iterator[GroupOut]:
         order = self.order()
         while (group := order.group(taken)) is not None:
             yield group

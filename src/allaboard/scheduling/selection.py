@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from allaboard.scheduling.classes import PodClass
-from allaboard.scheduling.facts import Status
-from allaboard.scheduling.gangs import IS_ACTIVE, GangRow, GroupRow, Member, Members
+from allaboard.scheduling.gangs import IS_ACTIVE, PENDING, RELEASING, GangRow, GroupRow, Member, Members
 from allaboard.scheduling.state import State
 
 Chosen = dict[Members, list[int]]
 """Task rows per pod set, in the order they are to be placed."""
 
 Active = Callable[[Members], int]
-PENDING, RELEASING = Status.PENDING, Status.RELEASING
 
 
 def met(member: Member, active: Active) -> int:
@@ -78,9 +76,9 @@ def _collect(state: State, member: Member, chosen: Chosen, simulated: bool) -> b
 
 def _from_pod_set(state: State, leaf: Members, simulated: bool) -> list[int]:
     missing = max(leaf.minimum - leaf.active(), 0) or 1
-    if leaf.count[0] == len(leaf.rows):
+    if leaf.count[PENDING] == len(leaf.rows):
         return leaf.rows[:missing]
-    if not leaf.count[0] and not leaf.count[7]:
+    if not leaf.count[PENDING] and not leaf.count[RELEASING]:
         return []
     rows = []
     for row in leaf.rows:

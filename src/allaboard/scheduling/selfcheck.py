@@ -8,13 +8,19 @@ import numpy as np
 
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.state import State
+from allaboard.scheduling.telling import world_of
 
 TOLERANCE = 1e-6
 
 
 def differences(state: State) -> list[str]:
     """What a fresh build sees otherwise, as sentences; empty when the kept state is sound."""
-    return list(_differences(state, State.build(state.world())))
+    return compare(state, State.build(world_of(state)))
+
+
+def compare(kept: State, fresh: State) -> list[str]:
+    """What two states that should be the same hold otherwise."""
+    return list(_differences(kept, fresh))
 
 
 def _differences(kept: State, fresh: State) -> Iterator[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from allaboard.scheduling.gangs import GangRow
+from allaboard.scheduling.facts import Task
+from allaboard.scheduling.gangs import PENDING, RELEASING, GangRow
+from allaboard.scheduling.lazytree import LazyOrder
 from allaboard.scheduling.order import GangKey, JobOrder, QueueRule
 from allaboard.scheduling.panel import NodeSet, Panel
 from allaboard.scheduling.policy import Policy
@@ -38,14 +40,17 @@ class Session:
         self.deadline: float | None = None
         self.reservation: Reservation | None = None
         self.trials = 0
+        # KAI keeps the list of tasks a victim was asked for until one of them changes, so a gang that lost some in an
+        # action is not served in it.
+        self.robbed: set[GangRow] = set()
         self.before = state.queues.holdings()
-        self.skipped = frozenset() if policy.exact else state.hopeless()
-        self.rule = QueueRule(state.queues, state.totals())
-        state.queues.divide(state.totals(), policy.usage_weight)
-        state.order_tasks(policy.task_rule(), self.panel.task_key)
-        state.nodes.touched = []
+        self.skipped = frozenset() if policy.exact else hopeless(state)
+        self.rule = QueueRule(state.queues, state.totals(), lazy=policy.exact)
+        state.queues.divide(state.totals(), policy.proportion.usage_weight)
+        order_tasks(state, policy.task_rule(), self.panel.task_key)
+        state.nodes.open(strict=policy.exact)
         self._loose = (-1, 0.0)
-        self._groups = 0
+        self._groups, self._taken = 0, set[str]()
         self._standing: Standing | None = None
         self._replay: ReplayOrder | None = None
 
@@ -59,9 +64,9 @@ class Session:
 
     # --- orders ---
 
-    def waiting(self, gangs: Iterable[GangRow] | None = None) -> JobOrder:
+    def waiting(self, gangs: Iterable[GangRow] | None = None) -> JobOrder | LazyOrder:
         """Gangs that wait for room, in fair order."""
-        order = JobOrder(self.rule, self.request)
+        order = (LazyOrder if self.rule.lazy else JobOrder)(self.rule, self.request)
         entries = [(self.panel.gang_key(gang), gang) for gang in (self.candidates() if gangs is None else gangs)]
         depth = (self.policy.queue_depth or {}).get(self.action, 0)
         order.fill(first_of_each_queue(entries, depth) if depth > 0 else entries)
@@ -69,8 +74,11 @@ class Session:
 
     def candidates(self) -> Iterator[GangRow]:
         """Gangs with enough pods for their minimum, some of them pending, in a queue that may hold jobs."""
+        queues = self.state.queues
         for gang in self.state.waiting.values():
-            if gang.queue >= 0 and gang.name not in self.skipped and gang.pending() and gang.is_ready():
+            if gang.queue < 0 or gang.name in self.skipped or not (gang.pending() and gang.is_ready()):
+                continue
+            if not gang.fact.held and queues.closed_by(gang.queue) is None:
                 yield gang
 
     def standing(self) -> Standing:
@@ -103,9 +111,9 @@ class Session:
     def request(self, gang: GangRow) -> Amounts:
         """What a gang asks of its queue next; counted without a list of tasks where they are all alike."""
         leaf = gang.only
-        if leaf is not None and leaf.klass is not None and not leaf.count[7]:
+        if leaf is not None and leaf.klass is not None and not leaf.count[RELEASING]:
             part = leaf.klass.asked_quota(self.state.nodes.smallest_memory)
-            count = min(leaf.count[0], max(leaf.minimum - leaf.active(), 0) or 1)
+            count = min(leaf.count[PENDING], max(leaf.minimum - leaf.active(), 0) or 1)
             return part[0] * count, part[1] * count, part[2] * count
         return self.amounts(to_place(self.state, gang, simulated=True), by_memory=True)
 
@@ -140,9 +148,15 @@ class Session:
         return self._loose[1]
 
     def new_group(self) -> str:
-        """A name for a device that starts to be shared; the binder maps it to a real one."""
-        self._groups += 1
-        return f"shared-{int(self.now)}-{self._groups}"
+        """A name for a device that starts to be shared, unlike that of any shared now; the binder maps it to a real
+        one."""
+        if not self._groups:
+            self._taken = {group for gpus in self.state.nodes.sharing.values() for group in gpus.used}
+        name = ""
+        while not name or name in self._taken:
+            self._groups += 1
+            name = f"shared-{int(self.now)}-{self._groups}"
+        return name
 
     # --- time ---
 
@@ -170,3 +184,18 @@ def first_of_each_queue(entries: list[tuple[GangKey, GangRow]], depth: int) -> l
         if seen[gang.queue] <= depth:
             kept.append((key, gang))
     return kept
+
+
+def hopeless(state: State) -> frozenset[str]:
+    """Gangs that were refused and nothing that could help them has changed since."""
+    return frozenset(name for name, (relief, _) in state.refused.items() if relief == state.relief)
+
+
+def order_tasks(state: State, rule: tuple[str, ...], key: Callable[[Task], tuple[object, ...]]) -> None:
+    """Pod sets in the order a policy wants; sorted again only when another policy wants another one."""
+    if rule == state.task_rule:
+        return
+    state.task_rule, state.order_of = rule, key
+    for gang in state.gangs.values():
+        for leaf in gang.leaves:
+            leaf.rows.sort(key=state.task_key)

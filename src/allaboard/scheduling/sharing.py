@@ -145,17 +145,19 @@ class SharedGpus:
         in_use = int(node.whole_gpus_used[row]) + sum(used > 0 for used in self.used.values())
         return int(node.capacity[GPU, row]) < int(node.idle[GPU, row]) + in_use
 
-    def tidy(self) -> bool:
-        """Forget devices nobody uses any more, between cycles; whether any is left.
+    def settle(self) -> tuple[int, int]:
+        """Between cycles, when nothing is promised: forget devices nobody uses any more; how many are shared, and how
+        many of those empty completely.
 
         Inside a cycle they are remembered: KAI counts a device that was given and taken back as one with idle memory.
         """
-        for group in [group for group, used in self.used.items() if not used and not self.releasing[group]]:
-            del self.used[group]
-            del self.releasing[group]
-            self.allocated.pop(group, None)
-        return bool(self.used)
+        for group in [group for group, used in self.used.items() if not used]:
+            for table in (self.used, self.releasing, self.allocated):
+                table.pop(group, None)
+        self.freed = {group for group, used in self.used.items() if used == self.releasing[group]}
+        return len(self.used), len(self.freed)
 
 
 def _hundredths(mib: int, memory: int) -> float:
-    return math.ceil(mib / memory * 100 - 1e-9) / 100
+    """Upwards in plain floating point, as KAI counts: 55 of 100 MiB are 0.56."""
+    return math.ceil(mib / memory * 100) / 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import (
@@ -15,6 +16,7 @@ from allaboard.api.kinds import (
     POD_GROUP,
     PRIORITY_CLASS,
     QUEUE,
+    SCHEDULING_SHARD,
     STORAGE_CLASS,
     TOPOLOGY,
     VOLUME,
@@ -33,11 +35,17 @@ from allaboard.scheduling.facts import (
     Task,
 )
 from allaboard.scheduling.frame import READ
+from allaboard.scheduling.policy import DEFAULT, Policy
 from allaboard.scheduling.records import Records, pod_key
+from allaboard.scheduling.selfcheck import compare
+from allaboard.scheduling.shard import Shard
 from allaboard.scheduling.state import State
+from allaboard.scheduling.surroundings import drop_stranger, put_stranger
 
 STORAGE = (CLAIM, VOLUME, STORAGE_CLASS)
-FOLLOWED = (POD, NODE, QUEUE, *groups.KINDS, BIND_REQUEST, TOPOLOGY, PRIORITY_CLASS, JOB, *STORAGE, NAMESPACE)
+FOLLOWED = (
+    POD, NODE, QUEUE, *groups.KINDS, BIND_REQUEST, TOPOLOGY, PRIORITY_CLASS, JOB, *STORAGE, NAMESPACE, SCHEDULING_SHARD,
+)  # fmt: skip
 
 Hearer = Callable[[Document | None, Document | None], None]
 
@@ -45,8 +53,8 @@ Hearer = Callable[[Document | None, Document | None], None]
 class Snapshot:
     """Hears the changes, keeps them as records, and brings what moved into the state before each cycle."""
 
-    def __init__(self, schedulers: frozenset[str]) -> None:
-        self.records = Records(schedulers)
+    def __init__(self, schedulers: frozenset[str], policy: Policy = DEFAULT) -> None:
+        self.records, self.shard = Records(schedulers), Shard(policy)
         self.frame = self.records.frame
         self.pods, self.groups, self.requests = self.records.pods, self.records.groups, self.records.requests
         self.state = State()
@@ -59,6 +67,8 @@ class Snapshot:
         self._moved_gangs: set[str] = set()
         self._moved_pods: set[Key] = set()
         self._hearers: dict[Kind, Hearer] = {
+            **{kind: partial(self.frame.hear, kind) for kind in READ},
+            **{kind: partial(self._hear_group, kind) for kind in groups.KINDS},
             POD: self._hear_pod,
             BIND_REQUEST: self._hear_request,
             PRIORITY_CLASS: self._hear_class,
@@ -67,6 +77,7 @@ class Snapshot:
             VOLUME: self._hear_storage(shelves.hear_volume),
             STORAGE_CLASS: self._hear_storage(shelves.hear_class),
             NAMESPACE: self._hear_namespace,
+            SCHEDULING_SHARD: self.shard.hear,
         }
 
     # --- hearing ---
@@ -74,16 +85,12 @@ class Snapshot:
     @property
     def moved(self) -> bool:
         """Whether something was told that the state does not hold yet."""
-        return self._is_fresh or self.frame.moved or bool(self._moved_gangs) or bool(self._moved_pods)
+        told = bool(self._moved_pods) or bool(self._moved_gangs) or self.frame.moved
+        return self._is_fresh or told or self.shard.news
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         """One change of one document."""
-        if kind in READ:
-            self.frame.hear(kind, old, new)
-        elif kind in groups.KINDS:
-            self._hear_group(kind, old, new)
-        else:
-            self._hearers[kind](old, new)
+        self._hearers[kind](old, new)
 
     def _hear_group(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
@@ -159,10 +166,13 @@ class Snapshot:
     def flush(self, now: float) -> bool:
         """Bring everything told into the state; whether it changed."""
         self._give_up(now)
+        ruled = self.shard.settle()
         if self._is_fresh or self.frame.is_new(self.state):
             self._rebuild()
             return True
-        changed = self._reframe()
+        if ruled:  # another policy may have room for those the last one refused
+            self.state.frame_changed()
+        changed = self._reframe() or ruled
         for key in sorted(self._moved_pods):
             changed |= self._place(key)
         for name in sorted(self._moved_gangs):
@@ -176,7 +186,7 @@ class Snapshot:
         """What was decided in vain is open again."""
         self._moved_pods.update(self._assumed.outdated(self.requests, now))
         for gang in self._assumed.released(now):
-            self._moved_pods.update(self.members.get(gang, ()))
+            self._moved_gangs.add(gang)
 
     def _reframe(self) -> bool:
         """Bring nodes, queues and topologies up to date; pods on nodes that came or went are told anew."""
@@ -188,9 +198,15 @@ class Snapshot:
         for key in self.records.standing_on(nodes) if nodes else ():
             self._told.pop(key, None)
             if self._strangers.pop(key, None) is not None:
-                self.state.drop_stranger(str(key))
+                drop_stranger(self.state, str(key))
             self._moved_pods.add(key)
         return True
+
+    def drift(self) -> list[str]:
+        """Rebuild and compare: what a state laid out anew from the documents holds otherwise than the one kept."""
+        gangs = (self.records.gang(name, keys) for name, keys in sorted(self.members.items()))
+        facts = self.frame.world(tuple(gang for gang in gangs if gang is not None), tuple(self._strangers.values()))
+        return compare(self.state, State.build(facts))
 
     def _rebuild(self) -> None:
         """Lay out everything anew."""
@@ -262,10 +278,10 @@ class Snapshot:
             return False
         if stranger is None:
             del self._strangers[key]
-            self.state.drop_stranger(str(key))
+            drop_stranger(self.state, str(key))
         else:
             self._strangers[key] = stranger
-            self.state.put_stranger(stranger)
+            put_stranger(self.state, stranger)
         return True
 
     def _put_gang(self, name: str) -> None:
@@ -302,7 +318,7 @@ class Snapshot:
     def hold(self, gang: str, until: float) -> None:
         """The server refused what was decided about a gang: it is not tried again before this moment."""
         self._assumed.hold(gang, until)
-        self._moved_pods.update(self.members.get(gang, ()))
+        self._moved_gangs.add(gang)
 
     @property
     def next_release(self) -> float | None:

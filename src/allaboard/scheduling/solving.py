@@ -11,6 +11,8 @@ from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.scenario import Rule, Scenario, Solver
 from allaboard.scheduling.session import Session
+from allaboard.scheduling.signatures import Failures
+from allaboard.scheduling.swap import swap
 from allaboard.scheduling.victims import VictimOrder
 
 
@@ -27,29 +29,39 @@ class Offer:
 
 def solve_each(session: Session, gangs: Iterable[GangRow], offer: Callable[[GangRow], Offer | None]) -> None:
     order = session.waiting(gangs)
-    robbed: set[GangRow] = set()
+    session.robbed = set()
+    failures = Failures(session.state, shared=session.action == "consolidation") if session.policy.signatures else None
     while (gang := order.pop()) is not None:
-        # KAI keeps the list of tasks a victim was asked for, so one that lost some is not served in the same action.
-        found = offer(gang) if gang not in robbed else None
+        found = offer(gang) if gang not in session.robbed and not (failures and failures.rule_out(gang)) else None
         if found is None:
+            if failures and session.action != "reclaim":
+                failures.remember(gang)
             continue
-        solver = solver_for(session, gang, found)
-        statement = solver.solve()
+        order_of, rule = victims_of(session, gang, found), rule_of(session, gang, found)
+        statement = swap(session, gang, order_of, rule)
+        if statement is None:
+            solver = Solver(session, gang, order_of, rule)
+            statement = solver.solve()
         if statement is not None:
             touched = statement.touched()
             statement.commit()
-            robbed.update(victim for victim in touched if any(leaf.count[Status.RELEASING] for leaf in victim.leaves))
+            session.robbed.update(
+                victim for victim in touched if any(leaf.count[Status.RELEASING] for leaf in victim.leaves)
+            )
             session.settled(touched)
             session.refusals.take_back(gang)
-        elif solver.gave_up:
+            continue
+        if failures:
+            failures.remember(gang)
+        if solver.gave_up:
             session.refusals.give_up(gang, session.trials)
 
 
 def solver_for(session: Session, gang: GangRow, offer: Offer) -> Solver:
-    return Solver(session, gang, _victims(session, gang, offer), _rule(session, gang, offer))
+    return Solver(session, gang, victims_of(session, gang, offer), rule_of(session, gang, offer))
 
 
-def _victims(session: Session, gang: GangRow, offer: Offer) -> Callable[[], VictimOrder]:
+def victims_of(session: Session, gang: GangRow, offer: Offer) -> Callable[[], VictimOrder]:
     """Gangs that are willing and not protected by a minimum run time; elastic ones may always shrink to their
     minimum."""
 
@@ -76,7 +88,7 @@ def _is_elastic(gang: GangRow) -> bool:
     return any(leaf.minimum < len(leaf.rows) for leaf in gang.leaves)
 
 
-def _rule(session: Session, gang: GangRow, offer: Offer) -> Rule:
+def rule_of(session: Session, gang: GangRow, offer: Offer) -> Rule:
     def fair(scenario: Scenario) -> bool:
         members = session.state.members
         for victim in {members[row].gang for row in scenario.victims}:

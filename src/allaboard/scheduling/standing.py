@@ -27,7 +27,7 @@ class Standing:
                 self._enter(gang, list.append)
         for lists in (self.waiting, self.evictable):
             for entries in lists.values():
-                entries.sort(key=_entry_key)
+                entries.sort(key=entry_key)
 
     def adopt(self, gang_key: Callable[[GangRow], GangKey], changed: Iterable[GangRow]) -> None:
         """Another cycle begins: gangs that changed meanwhile are looked at again, those that are gone leave."""
@@ -49,7 +49,7 @@ class Standing:
         for there, lists in ((waits, self.waiting), (evictable, self.evictable)):
             if there:
                 entries = lists[queue]
-                del entries[bisect_left(entries, key, key=_entry_key)]
+                del entries[bisect_left(entries, key, key=entry_key)]
                 if not entries:
                     del lists[queue]
 
@@ -83,8 +83,8 @@ class Standing:
 
 
 def _insort(entries: list[Entry], entry: Entry) -> None:
-    insort(entries, entry, key=_entry_key)
+    insort(entries, entry, key=entry_key)
 
 
-def _entry_key(entry: Entry) -> GangKey:
+def entry_key(entry: Entry) -> GangKey:
     return entry[0]

@@ -49,6 +49,8 @@ class Placed:
     before: list[Before]
     groups: list[tuple[str, ...]]
     valid: bool = True
+    other_device: bool = False
+    """The one task moved to another device of the node it is leaving."""
 
 
 Record = Evicted | PutBack | Placed
@@ -107,9 +109,11 @@ class Statement:
 
     def pipeline_one(self, row: int, node: int, groups: tuple[str, ...]) -> bool:
         """As `pipeline`, for one task and its GPU groups; false when it stands there for another reason."""
-        if self._stands_on(row, node) and not self._changes_groups(row, groups):
+        known = self._listed(row, node)
+        if known is not None and not (groups and self.state.klass[row].shared and groups != known):
             return self._put_back(row)
-        self._place(Placed([row], [node], PIPELINED, self._before([row]), [groups]))
+        forgotten = known is not None or (row, node) in self.state.unlisted
+        self._place(Placed([row], [node], PIPELINED, self._before([row]), [groups], other_device=forgotten))
         return True
 
     def to_pipelined(self, gang: GangRow) -> None:
@@ -192,6 +196,7 @@ class Statement:
         state, row = self.state, record.row
         klass, node, groups = state.klass[row], record.node, state.groups[row]
         if not klass.plain or state.status[row] == PIPELINED:
+            state.nodes.may_owe = True
             state.nodes.vacate(node, klass, state.status[row], groups)
             state.nodes.occupy(node, klass, RELEASING, groups)
         elif state.status[row] != RELEASING:
@@ -206,7 +211,9 @@ class Statement:
         klass, node, groups = state.klass[row], record.node, state.groups[row]
         status, state.node[row], state.groups[row], state.virtual[row] = record.before
         if not klass.plain or status == PIPELINED:
-            state.nodes.vacate(node, klass, RELEASING, groups)
+            if (row, node) not in state.unlisted:
+                state.nodes.vacate(node, klass, RELEASING, groups)
+            state.unlisted.discard((row, node))
             state.nodes.occupy(node, klass, status, state.groups[row])
         elif status != RELEASING:
             state.nodes.start_leaving(node, klass, -1)
@@ -222,13 +229,14 @@ class Statement:
                 return True
         return False
 
-    def _stands_on(self, row: int, node: int) -> bool:
+    def _listed(self, row: int, node: int) -> tuple[str, ...] | None:
+        """The GPU groups with which the node knows the task; None when it does not know it."""
         state = self.state
-        here = state.node[row] == node and state.status[row] != PENDING
-        return here or any(place == node for place, _, _ in state.ghosts.get(row, ()))
-
-    def _changes_groups(self, row: int, groups: tuple[str, ...]) -> bool:
-        return bool(groups) and self.state.klass[row].shared and groups != self.state.groups[row]
+        if (row, node) in state.unlisted:
+            return None
+        if state.node[row] == node and state.status[row] != PENDING:
+            return state.groups[row]
+        return next((groups for place, _, groups in state.ghosts.get(row, ()) if place == node), None)
 
     def _place(self, record: Placed) -> None:
         state = self.state
@@ -237,6 +245,7 @@ class Statement:
                 state.ghosts.setdefault(row, []).append((state.node[row], state.status[row], state.groups[row]))
             self._set_status(row, record.status)
             state.node[row], state.groups[row], state.virtual[row] = node, groups, True
+            state.unlisted.discard((row, node))
         self._occupy(record, 1.0)
         self._account_all(record, 1.0)
         self.records.append(record)
@@ -252,6 +261,10 @@ class Statement:
                     del state.ghosts[row]
             self._set_status(row, status)
             state.node[row], state.groups[row], state.virtual[row] = node, groups, virtual
+        if record.other_device and state.nodes.strict:
+            # KAI's node knows a pod once: the move wrote over what it was leaving, so taking it back forgets that.
+            state.unlisted.add((record.rows[0], record.nodes[0]))
+            state.leaks = True
 
     def _occupy(self, record: Placed, sign: float) -> None:
         """Node columns; tasks of one class that share nothing are one vector step."""

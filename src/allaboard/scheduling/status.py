@@ -115,37 +115,46 @@ class PodGroupStatus:
         self.reader, self.clock = reader, clock
         self.watches = (
             *(Watch(kind, self._keys_of(kind)) for kind in kinds),
-            Watch(POD, self._keys_of_pod),
+            Watch(POD, lambda _pod: self._due),
             Watch(PRIORITY_CLASS, lambda _: ()),
         )
         self._kinds = {kind.group: kind for kind in kinds}
         self._pods: dict[Key, dict[Key, Document]] = {}
         self._pauses = Pauses(GROUP_PAUSE)
+        # What the change being told is about: gangs whose pods moved; a group that says nothing new.
+        self._due: tuple[Key, ...] = ()
         self._quiet = False
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        self._quiet = old is not None and new is not None and _same(kind, old, new)
-        if kind != POD:
-            return
-        for pod in (old, new):
-            if pod is not None and (key := group_key(pod)):
-                members = self._pods.setdefault(key, {})
-                members.pop(key_of(pod), None)
-                if pod is new:
-                    members[key_of(pod)] = pod
-                elif not members:
-                    del self._pods[key]
+        if kind == POD:
+            self._due = tuple(self._hear_pod(old, new))
+        else:
+            self._quiet = old is not None and new is not None and old.get("spec") == new.get("spec")
+
+    def _hear_pod(self, old: Document | None, new: Document | None) -> Iterator[Key]:
+        """Remember a pod with its gang; the gangs whose counters that changes."""
+        before, after = (group_key(pod) if pod is not None else None for pod in (old, new))
+        if before is not None and before != after and old is not None:
+            members = self._pods.get(before, {})
+            members.pop(key_of(old), None)
+            if not members:
+                self._pods.pop(before, None)
+            yield from self._unless_paused(before)
+        if after is not None and new is not None:
+            self._pods.setdefault(after, {})[key_of(new)] = new
+            if before != after or old is None or not _counts_alike(old, new):
+                yield from self._unless_paused(after)
+
+    def _unless_paused(self, key: Key) -> Iterable[Key]:
+        return () if self._pauses.waits(key) else (key,)
 
     def _keys_of(self, kind: Kind) -> Callable[[Document], Iterable[Key]]:
         def keys(group: Document) -> Iterable[Key]:
-            key = Key(namespace_of(group), f"{kind.group}/{name_of(group)}")
-            return () if self._quiet or self._pauses.waits(key) else (key,)
+            return (
+                () if self._quiet else self._unless_paused(Key(namespace_of(group), f"{kind.group}/{name_of(group)}"))
+            )
 
         return keys
-
-    def _keys_of_pod(self, pod: Document) -> Iterable[Key]:
-        key = group_key(pod)
-        return (key,) if key and not self._quiet and not self._pauses.waits(key) else ()
 
     async def reconcile(self, key: Key) -> Plan:
         now = self.clock.now()
@@ -180,12 +189,9 @@ def group_key(pod: Document) -> Key | None:
     return Key(namespace_of(pod), f"{named[0].group}/{named[1]}") if named else None
 
 
-def _same(kind: Kind, old: Document, new: Document) -> bool:
-    """Whether a change leaves every counter alone."""
-    if kind != POD:
-        return old.get("spec") == new.get("spec")
-    unmoved = place_of(old) == place_of(new) and is_leaving(old) == is_leaving(new)
-    return unmoved and group_key(old) == group_key(new)
+def _counts_alike(old: Document, new: Document) -> bool:
+    """Whether a change of a pod leaves every counter of its gang alone."""
+    return place_of(old) == place_of(new) and is_leaving(old) == is_leaving(new)
 
 
 # --- Queues ---
@@ -197,6 +203,10 @@ Sums = dict[str, Resources]
 def sums_of(group: Document) -> Sums:
     """What one PodGroup adds to its queue."""
     return {name: resources(dig(group, "status", "resourcesStatus", name)) for name in HELD}
+
+
+def _holds_the_same(old: Document, new: Document) -> bool:
+    return all(dig(old, *path) == dig(new, *path) for path in (("status", "resourcesStatus"), ("spec", "queue")))
 
 
 def added(left: Sums, right: Sums, sign: int = 1) -> Sums:
@@ -232,8 +242,10 @@ class QueueStatus:
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         if kind == POD_GROUP:
+            if old is not None and new is not None and _holds_the_same(old, new):
+                return
             for document, sign in ((old, -1), (new, 1)):
-                if document is not None:
+                if document is not None and "status" in document:
                     queue = dig(document, "spec", "queue", default="")
                     self._own[queue] = added(self._own.get(queue, {}), sums_of(document), sign)
         elif new is not None:

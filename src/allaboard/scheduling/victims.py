@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from allaboard.scheduling.gangs import IS_ACTIVE, GangRow, Members
+from allaboard.scheduling.lazytree import Contender, LazyTree
 from allaboard.scheduling.order import NOTHING, GangKey, QueueKey, QueueRule
 from allaboard.scheduling.queues import Amounts, plus
 from allaboard.scheduling.selection import to_evict
@@ -40,10 +41,11 @@ class VictimOrder:
         self.gone: dict[int, Amounts] = {}
         self.live: dict[int, list[int]] = {}
         self.keys: dict[int, tuple[int, QueueKey]] = {}
-        for leaf in sorted(self.next):
-            if self._top(leaf) is not None:
-                self._enliven(leaf)
-        self.racing = sum(self._top(leaf) is not None for leaf in self.next) > 1
+        open_leaves = [leaf for leaf in sorted(self.next) if self._top(leaf) is not None]
+        for leaf in open_leaves:
+            self._enliven(leaf)
+        self.racing = len(open_leaves) > 1
+        self.tree = LazyTree(rule.queues, open_leaves, self._less) if rule.lazy else None
 
     def group(self, recorded: frozenset[int]) -> GroupOut | None:
         """The next tasks to leave together, those of recorded victims left out; None when nobody is left."""
@@ -64,7 +66,7 @@ class VictimOrder:
         return None
 
     def _pop(self) -> tuple[GangRow, Rest] | None:
-        leaf = self._worst(-1)
+        leaf = self._worst(-1) if self.tree is None else self.tree.next_leaf() if self.tree else None
         if leaf is None:
             return None
         top = self._top(leaf)
@@ -77,7 +79,9 @@ class VictimOrder:
         del self.tops[leaf]
         if self.racing:
             self.gone[leaf] = plus(self.gone.get(leaf, NOTHING), self.standing.holds(top[1]))
-        if self._top(leaf) is None:
+        if self.tree is not None:
+            self.tree.popped(leaf, empty=self._top(leaf) is None)
+        elif self._top(leaf) is None:
             self._bury(leaf)
         for row in self.rule.queues.path[leaf]:
             self.keys.pop(row, None)
@@ -96,7 +100,10 @@ class VictimOrder:
         rests.append((key, gang, rest))
         rests.sort(key=lambda entry: entry[0])
         self.tops.pop(gang.queue, None)
-        self._enliven(gang.queue)
+        if self.tree is not None:
+            self.tree.pushed(gang.queue)
+        else:
+            self._enliven(gang.queue)
         for row in self.rule.queues.path[gang.queue]:
             self.keys.pop(row, None)
 
@@ -134,12 +141,18 @@ class VictimOrder:
         if known is None:
             leaf = row if self.rule.queues.is_leaf(row) else self._worst(row)
             assert leaf is not None
-            top = self._top(leaf)
-            assert top is not None
-            leaving = plus(self.gone.get(leaf, NOTHING), self.standing.holds(top[1]))
-            known = (leaf, self.rule.key(row, NOTHING, leaving))
-            self.keys[row] = known
+            known = self.keys[row] = (leaf, self._judged(row, leaf))
         return known[1]
+
+    def _judged(self, row: int, leaf: int) -> QueueKey:
+        """The key of a queue when the next to go is the top of this leaf."""
+        top = self._top(leaf)
+        assert top is not None
+        return self.rule.key(row, NOTHING, plus(self.gone.get(leaf, NOTHING), self.standing.holds(top[1])))
+
+    def _less(self, left: Contender, right: Contender) -> bool:
+        """Backwards: the least deserving comes first."""
+        return not self.rule.before(left[0], right[0], (self._judged(*left), self._judged(*right)))
 
     def _enliven(self, leaf: int) -> None:
         queues = self.rule.queues

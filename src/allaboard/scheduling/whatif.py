@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 
 from allaboard.scheduling.actions import OFFERS
 from allaboard.scheduling.boarding import board
+from allaboard.scheduling.context import in_context
 from allaboard.scheduling.explain import not_asked
 from allaboard.scheduling.facts import Gang, Status, Task
 from allaboard.scheduling.gangs import GangRow
+from allaboard.scheduling.line import Outlook
 from allaboard.scheduling.policy import Policy
 from allaboard.scheduling.reasons import Reason
 from allaboard.scheduling.selection import to_place
@@ -36,13 +38,18 @@ class Answer:
 def what_if(state: State, policy: Policy, gang: Gang, now: float) -> Answer:
     """Ask the rules about a gang that does not exist; whatever they try is taken back."""
     guest = _guest(gang, now)
-    version, relief, last, refused = state.version, state.relief, state.last, dict(state.refused)
+    version, relief, last, refused, most = state.version, state.relief, state.last, dict(state.refused), state.most
+    # Sums of shares that are added and taken away again end beside where they began, so they are put back.
+    held, asked = state.queues.holdings(), [list(amounts) for amounts in state.queues.requested]
     state.put_gang(guest)
     try:
         return _answer(state, replace(policy, reserve_after=None), state.gangs[guest.name], now)
     finally:
         state.drop_gang(guest.name)
-        state.version, state.relief, state.last, state.refused = version, relief, last, refused
+        state.nodes.tidy()
+        state.queues.restore(held)
+        state.queues.requested = asked
+        state.version, state.relief, state.last, state.refused, state.most = version, relief, last, refused, most
 
 
 def _guest(gang: Gang, now: float) -> Gang:
@@ -73,7 +80,8 @@ def _answer(state: State, policy: Policy, gang: GangRow, now: float) -> Answer:
                 with statement_or_none as statement:
                     return _by_force(state, gang, action, statement)
     session.refusals.add(gang, refusal)
-    return Answer(reason=session.refusals.reason(gang))
+    reason = session.refusals.reason(gang)
+    return Answer(reason=in_context(session, Outlook(session), gang, reason) if reason is not None else None)
 
 
 def _places(state: State, gang: GangRow) -> tuple[tuple[str, str], ...]:

@@ -35,6 +35,7 @@ def type_name(value: Any) -> str:
 def is_plain(node: Node) -> type | None:
     """The Python type that settles everything, where a node checks its type and nothing else."""
     known = {"type", "description", "default", "nullable", "x-kubernetes-validations", "title", "example"}
+    known.add("x-omit-empty")  # about what is absent, which whoever holds the value sees to
     wanted = _PYTHON.get(node.type)
     return wanted if wanted in (str, bool) and not set(node.schema) - known else None
 
@@ -194,7 +195,8 @@ def _size(schema: Document) -> Check:
         if len(value) < schema.get(fewest, 0):
             run.invalid(path, len(value), f"should have at least {schema[fewest]} {noun}")
         if most in schema and len(value) > schema[most]:
-            run.add(TOO_MANY, path, f"Too many: {len(value)}: must have at most {schema[most]} items")
+            things = "item" if schema[most] == 1 else "items"
+            run.add(TOO_MANY, path, f"Too many: {len(value)}: must have at most {schema[most]} {things}")
         if schema.get("uniqueItems") and any(item in value[:index] for index, item in enumerate(value)):
             run.invalid(path, value, "shouldn't contain duplicates")
 

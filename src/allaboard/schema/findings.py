@@ -59,6 +59,11 @@ class Run:
     unknown: list[str] = field(default_factory=list)
     malformed: list[Malformed] = field(default_factory=list)
 
+    @property
+    def remarks(self) -> int:
+        """How much there was to say so far."""
+        return len(self.findings) + len(self.unknown) + len(self.malformed)
+
     def invalid(self, path: Path, value: Any, rule: str) -> None:
         """A value out of bounds: `spec.size in body should be less than or equal to 9`."""
         self.add(INVALID, path, f"Invalid value: {shown(value)}: {dotted(path)} in body {rule}")
@@ -109,8 +114,9 @@ def shown(value: Any) -> str:
     """A value as an error prints it: texts quoted, numbers plain, everything else as JSON."""
     if isinstance(value, str):
         return quoted(value)
-    if isinstance(value, float):
-        return go_float(value)
+    # Past 64 bits a number is a float to whoever reads JSON in Go.
+    if isinstance(value, float) or (type(value) is int and not -(2**63) <= value < 2**63):
+        return go_general(float(value))
     return msgspec.json.encode(value).decode()
 
 
@@ -139,8 +145,18 @@ def _visible(letter: str) -> str:
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+def go_general(value: float) -> str:
+    """A float as Go's %v prints it: the shortest digits, an exponent below 1e-4 and from 1e6 on."""
+    digits, exponent = f"{value:.17e}".split("e")
+    if value and not -4 <= int(exponent) < 6:
+        shortest = next(text for places in range(17) if float(text := f"{value:.{places}e}") == value)
+        digits, exponent = shortest.split("e")
+        return f"{digits}e{int(exponent):+03d}"
+    return str(int(value)) if value == int(value) else repr(value)
+
+
 def go_float(value: float) -> str:
-    """A float as Go's %v prints it: the shortest digits, an exponent below 1e-4 and from 1e21 on."""
+    """A float in plain digits, as JSON has it: the shortest ones, an exponent below 1e-4 and from 1e21 on."""
     if value == int(value) and abs(value) < 1e21:
         return str(int(value))
     text = repr(value)

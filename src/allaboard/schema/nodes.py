@@ -23,8 +23,8 @@ class Node:
     """What a schema says about one place of a document."""
 
     __slots__ = (
-        "_fields", "_items", "_key_defaults", "_ruled", "_values", "atomic", "builtin", "closed", "embedded", "keys",
-        "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "ruled",
+        "_fields", "_items", "_key_defaults", "_ruled", "_steady", "_values", "atomic", "builtin", "closed", "embedded",
+        "keys", "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "ruled",
         "schema", "shape", "type", "walk", "wholes",
     )  # fmt: skip
 
@@ -52,6 +52,7 @@ class Node:
         self._items: Node | None = None
         self._key_defaults: dict[str, Any] | None = None
         self._ruled: bool | None = None
+        self._steady: bool | None = None
         self.walk: Any = None
         self.programs: Any = None
         self.merging: Any = None
@@ -121,6 +122,16 @@ class Node:
             self._ruled = not self.builtin and _mentions_rules(self.schema)
         return self._ruled
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether no rule here or below could have anything against a value that stays the very same.
+
+        What other rules say of such a value is tolerated; those about the change itself mostly forbid one.
+        """
+        if self._steady is None:
+            self._steady = self.builtin or not _minds_staying(self.schema)
+        return self._steady
+
 
 def is_closed(node: Node) -> bool:
     """Whether every value below has a declared type, so that plain equality of Python tells equal from different."""
@@ -134,10 +145,18 @@ def is_closed(node: Node) -> bool:
 
 
 def _mentions_rules(schema: Document) -> bool:
-    if schema.get("x-kubernetes-validations"):
-        return True
-    below = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
-    return any(isinstance(part, dict) and _mentions_rules(part) for part in below)
+    return bool(schema.get("x-kubernetes-validations")) or any(map(_mentions_rules, _below(schema)))
+
+
+def _minds_staying(schema: Document) -> bool:
+    rules = [str(rule.get("rule")).strip() for rule in schema.get("x-kubernetes-validations") or ()]
+    about_change = any("oldSelf" in rule and rule != "self == oldSelf" for rule in rules)
+    return about_change or any(map(_minds_staying, _below(schema)))
+
+
+def _below(schema: Document) -> list[Document]:
+    parts = [*(schema.get("properties") or {}).values(), schema.get("items"), schema.get("additionalProperties")]
+    return [part for part in parts if isinstance(part, dict)]
 
 
 def node_of(schema: Document, *, built_in: bool = False) -> Node:

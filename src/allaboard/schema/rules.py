@@ -1,12 +1,10 @@
-"""The rules (CEL) that stand in a schema: evaluated over a document and its old self, checked in a new schema."""
+"""The rules (CEL) that stand in a schema, evaluated over a document and its old self."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
@@ -58,7 +56,7 @@ class _Judge:
         self.budget = DOCUMENT_LIMIT
 
     def visit(self, node: Node, value: Any, old: Any, path: Path) -> None:
-        if value is None or self.budget <= 0:
+        if value is None or self.budget <= 0 or (value is old and node.is_steady):
             return
         if node.rules:
             self.judge(node, value, old, path)
@@ -91,7 +89,9 @@ class _Judge:
     def evaluate(self, rule: Rule, node: Node, value: Any, old: Any, path: Path) -> None:
         scope = _scope(rule, node, value, old)
         try:
+            scope.cost = rule.program.cost
             holds = rule.program.run(scope)
+            scope.spend(0)
         except CelError as problem:
             words = _failure(str(problem), rule)
             kind = node.type or "object"
@@ -99,7 +99,7 @@ class _Judge:
         else:
             if holds is not True:
                 self.causes.append(_cause(rule, value, path, _message(rule, scope)))
-        self.budget -= scope.cost + 1
+        self.budget -= scope.cost
 
 
 def _ruled(node: Node) -> dict[str, Node]:
@@ -191,62 +191,3 @@ def _compiled(facts: Document, node: Node, *, root: bool) -> Rule:
     if facts.get("messageExpression"):
         message = compile_rule(facts["messageExpression"], variables)
     return Rule(facts, compile_rule(facts["rule"], variables), message)
-
-
-# --- checking the rules of a schema that is about to be accepted ------------------------------------------------------
-
-
-def rule_faults(node: Node, path: str, *, root: bool = True, correlates: bool = True) -> list[Cause]:
-    """What is wrong with the rules of a schema itself: one cause each, at `<path>.x-kubernetes-validations[i].rule`."""
-    found = []
-    for index, facts in enumerate(node.rules):
-        found += _faults(facts, node, f"{path}.x-kubernetes-validations[{index}]", root=root, correlates=correlates)
-    for name, schema in (node.schema.get("properties") or {}).items():
-        if isinstance(schema, dict):
-            found += rule_faults(Node(schema), f"{path}.properties[{name}]", root=False, correlates=correlates)
-    if isinstance(node.schema.get("additionalProperties"), dict):
-        inner = Node(node.schema["additionalProperties"])
-        found += rule_faults(inner, f"{path}.additionalProperties", root=False, correlates=correlates)
-    if isinstance(node.schema.get("items"), dict):
-        keyed = correlates and node.list_type == "map"
-        found += rule_faults(Node(node.schema["items"]), f"{path}.items", root=False, correlates=keyed)
-    return found
-
-
-def _faults(facts: Document, node: Node, path: str, *, root: bool, correlates: bool) -> list[Cause]:
-    if not str(facts.get("rule") or "").strip():
-        return [Cause(REQUIRED, f"{path}.rule", "Required value: rule is not specified")]
-    kind = type_of(node, root=root)
-    variables = {"self": kind, "oldSelf": Type("optional", kind) if facts.get("optionalOldSelf") else kind}
-    found = []
-    for name, wanted in (("rule", "bool"), ("messageExpression", "string")):
-        if facts.get(name):
-            found += _fault(facts, name, wanted, variables, path)
-    if not found and not correlates and "oldSelf" in compile_rule(facts["rule"], variables).reads:
-        words = "oldSelf cannot be used on the uncorrelatable portion of the schema"
-        found = [Cause(INVALID, f"{path}.rule", f"Invalid value: {shown(facts['rule'])}: {words}")]
-    return found
-
-
-def _fault(facts: Document, name: str, wanted: str, variables: dict[str, Type], path: str) -> list[Cause]:
-    try:
-        program = compile_rule(facts[name], variables)
-    except CelCompileError as problem:
-        words = f"compilation failed: {problem}"
-        if name == "messageExpression":
-            words = f"messageExpression {words}"
-    else:
-        if program.type.name in (wanted, "dyn"):
-            return []
-        subject = "cel expression" if name == "rule" else name
-        words = f"{subject} must evaluate to a {wanted}"
-    return [Cause(INVALID, f"{path}.{name}", f"Invalid value: {_printed(facts)}: {words}")]
-
-
-def _printed(facts: Document) -> str:
-    """A rule as the API server prints it: Go's JSON of its struct."""
-    names = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
-    empty: dict[str, Any] = {"reason": None, "optionalOldSelf": None}
-    values = {name[0].upper() + name[1:]: facts.get(name, empty.get(name, "")) for name in names}
-    text = msgspec.json.encode(values).decode()
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,9 +19,10 @@ from allaboard.schema.findings import (
     MapKey,
     Run,
     bracketed,
+    shown,
     steps,
 )
-from allaboard.schema.nodes import DEDUCED, Node, node_of
+from allaboard.schema.nodes import DEDUCED, LIST, MAP, Node, node_of
 from allaboard.schema.rules import broken_rules, counterpart
 from allaboard.schema.walking import walk_of
 
@@ -49,9 +51,11 @@ class Admitted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Structure:
-    """The compiled schema of one kind."""
+    """The compiled schema of one kind. `lasting` says that its kind never had another: what was made of documents that
+    are stored still holds."""
 
     schema: Document
+    lasting: bool = False
 
     @cached_property
     def root(self) -> Node:
@@ -76,13 +80,19 @@ class Structure:
         In what a client sent, null stands for absence; what an apply put together (`sent=False`) keeps its nulls.
         """
         run = _walked(self.root, document, sent=sent)
-        self._remember(run)
+        if not self.is_builtin:  # built-in kinds are judged by rules of their own
+            self._remember(run)
         unknown = run.unknown if self.is_builtin else sorted(run.unknown)
         causes = [_cause(finding) for finding in run.findings]
         if not run.malformed:
             return Admitted(run.document, unknown, causes)
         first = run.malformed[0]
-        words = first.decoding.replace("{}", _struct_of(self.root, steps(first.path)))
+        path = steps(first.path)
+        words = first.decoding.replace("{}", _struct_of(self.root, path))
+        if self.is_builtin and (detours := _detours(self.root, path)):
+            plain = ".".join(step for step in path if isinstance(step, str) and not isinstance(step, MapKey))
+            words = words.replace(f".{plain} ", f".{detours} ", 1)
+        words = words if self.is_builtin else _of_metadata(words, steps(first.path), document)
         return Admitted(run.document, unknown, causes, words, first.converting)
 
     def _remember(self, run: _Walked) -> None:
@@ -119,15 +129,24 @@ class Structure:
         admitted = self.admit(document)
         return admitted.document, admitted.unknown
 
+    def trimmed(self, document: Document) -> Document:
+        """The document without what its schema does not know; nothing is filled in."""
+        kept = {name: document[name] for name in ("apiVersion", "kind", "metadata") if name in document}
+        known: Document = _trimmed(self.root, document)
+        return kept | {name: value for name, value in known.items() if name not in kept}
+
     def default(self, document: Document) -> Document:
         """The document with its defaults."""
         return self.admit(document).document
 
-    def validate(self, document: Document, old: Document | None = None, *, subresource: str = "") -> list[Cause]:
+    def validate(
+        self, document: Document, old: Document | None = None, *, subresource: str = "", known: Sequence[Cause] = ()
+    ) -> list[Cause]:
         """Everything wrong with a document: types and bounds, lists that must be unique, then rules.
 
         With an old document, what was wrong before and did not change is tolerated. A write to `status` is judged
-        by the schema of the status alone, and by every rule.
+        by the schema of the status alone, and by every rule. What is `known` to be wrong already may keep rules from
+        being asked.
         """
         # Nothing about the other parts of an object is said when its status is written; what already was there twice
         # is tolerated, so what did not change need not be looked through.
@@ -140,7 +159,8 @@ class Structure:
         causes = [_cause(finding, subresource) for finding in findings]
         if not self.root.is_ruled:
             return causes
-        if any(finding.reason in BLOCKING for finding in findings):
+        reasons = {cause.reason for cause in known} | {finding.reason for finding in findings}
+        if reasons & BLOCKING:
             return [*causes, _UNCHECKED]
         return causes + broken_rules(self.root, document, old)
 
@@ -157,6 +177,47 @@ def _beyond(metadata: Any, known: Any, findings: list[Finding]) -> Any:
     if findings or not isinstance(metadata, dict) or not isinstance(known, dict):
         return metadata
     return {name: v for name, v in metadata.items() if name != "managedFields" and known.get(name) is not v}
+
+
+def _of_metadata(words: str, path: list[Any], document: Any) -> str:
+    """Of a custom object only metadata is decoded, by itself; that of an embedded one is named and shown."""
+    if "metadata" not in path:
+        return words
+    place = path[: path.index("metadata") + 1]
+    words = words.replace(".".join(step for step in place if isinstance(step, str)) + ".", "", 1)
+    if len(place) == 1:
+        return words
+    for step in place:
+        document = document[step]
+    where = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    return f"{where.removeprefix('.')}: Invalid value: {shown(document)}: {words}"
+
+
+# Structs that Go keeps inside of another without a name in JSON: its decoder names them all the same.
+_INSIDE: dict[str, tuple[str, tuple[str, ...]]] = {
+    "core.v1.Probe": ("ProbeHandler", ("exec", "httpGet", "tcpSocket", "grpc")),
+    "core.v1.EphemeralContainer": ("EphemeralContainerCommon", ()),
+    "core.v1.Volume": ("VolumeSource", ()),
+}
+_REFERRING: tuple[str, ...] = ("SecretKeySelector", "ConfigMapKeySelector", "SecretEnvSource", "ConfigMapEnvSource")
+_REFERRING += ("SecretProjection", "ConfigMapProjection", "ConfigMapVolumeSource")
+_INSIDE |= {f"core.v1.{name}": ("LocalObjectReference", ("name",)) for name in _REFERRING}
+_OUTSIDE = ("name", "targetContainerName")
+
+
+def _detours(node: Node, path: list[Any]) -> str:
+    """The names on the way to a value, with those of embedded structs; nothing where there are none."""
+    names: list[str] = []
+    plain = 0
+    for step in path:
+        if isinstance(step, str) and not isinstance(step, MapKey):
+            inner, fields = _INSIDE.get(node.name, ("", ()))
+            if inner and (step in fields if fields else step not in _OUTSIDE):
+                names.append(inner)
+            names.append(step)
+            plain += 1
+        node = node.items if isinstance(step, int) else node.child(step) or DEDUCED
+    return ".".join(names) if len(names) > plain else ""
 
 
 def _struct_of(node: Node, path: list[Any]) -> str:
@@ -224,3 +285,12 @@ def compile(schema: Document) -> Structure:
 
 
 __all__ = ["Admitted", "MapKey", "Structure", "compile"]
+
+
+def _trimmed(node: Node, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_trimmed(node.items, item) for item in value] if node.shape == LIST else value
+    if not isinstance(value, dict) or node.shape != MAP:
+        return value
+    pairs = [(name, node.child(name), item) for name, item in value.items()]
+    return {name: _trimmed(child, item) for name, child, item in pairs if child is not None}

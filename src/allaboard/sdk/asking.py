@@ -92,10 +92,14 @@ async def listed(client: RemoteClient, word: str, select: Select) -> Documents:
 
 
 async def deleted(client: RemoteClient, word: str, key: Key) -> None:
-    """Gone with everything it owns when this returns."""
     kind, place = await _place(client, word, key)
-    await client.delete(kind, place, propagation="Foreground")
-    while await client.get(kind, place) is not None:
+    await ended(client, kind, place)
+
+
+async def ended(client: RemoteClient, kind: Kind, key: Key) -> None:
+    """Gone with everything it owns when this returns."""
+    await client.delete(kind, key, propagation="Foreground")
+    while await client.get(kind, key) is not None:
         await asyncio.sleep(LOOK_AGAIN)
 
 

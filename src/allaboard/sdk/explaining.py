@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
+from allaboard.api import labels
 from allaboard.api.documents import Document, dig
-from allaboard.api.meta import moment_of, name_of
+from allaboard.api.meta import condition_of, labels_of, moment_of, name_of, namespace_of
 from allaboard.api.quantity import BadQuantity, parse
 from allaboard.sdk.jobs import Failure, Job, pod_phase
 from allaboard.sdk.reading import event_time
@@ -17,9 +18,14 @@ from allaboard.sdk.reading import event_time
 GANG = re.compile(r"^(?:[^/]+/)?pg-(.+?)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 SMALLER = ("FairShare", "InsufficientResource", "Fragmented", "NeverFits", "TopologyUnsatisfiable", "OverLimit")
+# The phase a gang is named after, behind the uid of its owner.
+PHASE = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-(.+)$")
+NUMBERS = ("code", "position", "waiting", "overall", "estimate")
 QUIET = 60.0  # seconds without a report that need no explanation
+SHOWN_HOLDERS = 4
 HISTORY = 6
 WHOLE = ("TrainJob", "JobSet", "PodGroup")  # whose events tell about the whole job
+MAKERS = ("TrainJob", "JobSet", "Job")  # whose controllers make what comes next
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +54,10 @@ class Explanation:
     free: dict[str, str] = field(default_factory=dict)
     held_by: tuple[Holder, ...] = ()
     position: int = 0
+    waiting: int = 0
     overall: int = 0
+    waiting_overall: int = 0
+    ahead: tuple[str, ...] = ()
     estimate: str = ""
     unblock: tuple[str, ...] = ()
     could: tuple[str, ...] = ()
@@ -69,10 +78,12 @@ def explain(job: Job, now: datetime, events: Sequence[Document] = (), groups: Se
         case "Pending":
             return _pending(job, facts, events, groups)
         case "Starting":
-            return Explanation(**facts, verdict="Starting", message=_what_starts(job))
+            code, words = _step(job)
+            message = "; ".join(filter(None, (_what_starts(job), words)))
+            return Explanation(**facts, verdict="Starting", code=code, message=message)
         case "Suspended":
             could = (f"aboard resume {job.name}",)
-            return Explanation(**facts, verdict="Suspended", message="it was taken off its nodes", could=could)
+            return Explanation(**facts, verdict="Suspended", code="Suspended", message=_suspended(job), could=could)
         case "Failed":
             return _failed(job, facts)
         case "Running":
@@ -89,9 +100,14 @@ def wanted(job: Job) -> int:
 
 
 def _pending(job: Job, facts: Document, events: Sequence[Document], groups: Sequence[Document]) -> Explanation:
+    hindrance = hindered(job, events)
+    if hindrance is not None:
+        code, message = hindrance
+        return Explanation(**facts, verdict="Blocked", code=code, message=message)
     why, evicted = job.why, _evicted(events)
     message = job.reason or "the scheduler has not looked at it yet"
-    numbers = {name: why[name] for name in ("code", "position", "overall", "estimate") if name in why}
+    numbers: Document = {name: why[name] for name in NUMBERS if name in why}
+    numbers |= {"waiting_overall": why.get("waitingOverall", 0), "ahead": tuple(map(job_of, why.get("ahead") or ()))}
     needs, free = why.get("needs") or {}, why.get("free") or {}
     return Explanation(
         **facts | numbers,
@@ -99,14 +115,25 @@ def _pending(job: Job, facts: Document, events: Sequence[Document], groups: Sequ
         message=f"{evicted}; {message}" if evicted else message,
         needs={name: amount(name, number) for name, number in needs.items()},
         free={name: amount(name, number) for name, number in free.items()},
-        held_by=_held_by(why) or _holders(needs, free, groups, job),
+        held_by=(*_holders(needs, free, groups, job), *_held_by(why, groups))[:SHOWN_HOLDERS],
         unblock=tuple(why.get("unblock") or ()),
         could=_options(job, why),
     )
 
 
-def _held_by(why: Document) -> tuple[Holder, ...]:
-    said = why.get("heldBy") or []
+def hindered(job: Job, events: Sequence[Document]) -> tuple[str, str] | None:
+    """Reason and words of the controller that could not make what comes next: no scheduler places what is not there."""
+    if job.pods and len(job.pods) >= wanted(job):
+        return None
+    said = [event for event in events if dig(event, "involvedObject", "kind") in MAKERS]
+    last: Document = said[-1] if said else {}
+    return (str(last.get("reason", "")), str(last.get("message", ""))) if last.get("type") == "Warning" else None
+
+
+def _held_by(why: Document, groups: Iterable[Document]) -> tuple[Holder, ...]:
+    """Who held most when the job was refused, of those whose gangs may not be seen: of the others one sees it now."""
+    seen = {f"{namespace_of(group)}/{name_of(group)}" for group in groups}
+    said = [holder for holder in why.get("heldBy") or [] if holder["gang"] not in seen]
     return tuple(
         Holder(job_of(h["gang"]), amount("gpu", h["gpus"]), h.get("queue", ""), bool(h.get("preemptible")))
         for h in said
@@ -121,7 +148,7 @@ def _holders(needs: Document, free: Document, groups: Iterable[Document], job: J
     most = sorted(((number, group) for number, group in held if number), key=lambda h: (-h[0], name_of(h[1])))
     return tuple(
         Holder(job_of(name_of(g)), amount(short, number), str(dig(g, "spec", "queue", default="")), _yields(g))
-        for number, g in most[:4]
+        for number, g in most[:SHOWN_HOLDERS]
     )
 
 
@@ -161,6 +188,26 @@ def _evicted(events: Sequence[Document]) -> str:
 
 
 # --- the other phases ---
+
+
+def _suspended(job: Job) -> str:
+    said: Document = condition_of(job.document, "Suspended") or {}
+    since = f" since {said['lastTransitionTime']}" if said.get("lastTransitionTime") else ""
+    return f"it was taken off its nodes{since}: spec.suspend is true"
+
+
+def _step(job: Job) -> tuple[str, str]:
+    """The code and the words of a job whose training waits for an earlier step; empty where nothing does."""
+    made = {labels_of(pod).get(labels.REPLICATED_JOB, "") for pod in job.pods} - {""}
+    phases = [found[1] for group in job.groups if (found := PHASE.search(name_of(group)))]
+    later = [phase for phase in phases if phase not in made]
+    if not made or not later:
+        return "", ""
+    code = "WaitingForInitializer" if all("initializer" in name for name in made) else "DependsOn"
+    return (
+        code,
+        f"{later[0]} waits until {' and '.join(sorted(made))} {'has' if len(made) == 1 else 'have'} done its part",
+    )
 
 
 def _what_starts(job: Job) -> str:
@@ -209,6 +256,8 @@ def rank_words(rank: str) -> str:
 def _running(job: Job, facts: Document, now: datetime) -> Explanation:
     done = "" if job.progress is None else f", {job.progress} % done"
     said = f"on {', '.join(job.nodes)}{done}"
+    if (step := _step(job))[0]:
+        return Explanation(**facts, verdict="Starting", code=step[0], message=f"{step[1]}; {said}")
     silence, before = _silence(job, now)
     if silence > max(QUIET, before):
         words = f"{said}; no progress was reported for {silence:.0f} s, longer than all before took"
@@ -234,8 +283,10 @@ def history(job: Job, events: Sequence[Document]) -> tuple[tuple[str, str], ...]
     told = [(str(job.document["metadata"]["creationTimestamp"]), "Created")]
     for event in events:
         reason, kind = str(event.get("reason", "")), dig(event, "involvedObject", "kind")
-        if (kind in WHOLE or reason == "Evict") and told[-1][1] != reason:
-            told.append((event_time(event), reason))
+        step = (event_time(event), reason)
+        # A gang and its job are told the same in the same moment.
+        if (kind in WHOLE or reason == "Evict") and told[-1][1] != reason and step not in told:
+            told.append(step)
     return tuple(told[:1] + told[1:][-HISTORY:])
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
-from allaboard.api.errors import ApiError, NotFound
+from allaboard.api.errors import ApiError, Forbidden, NotFound
 from allaboard.api.kinds import POD, POD_GROUP, TRAIN_JOB
 from allaboard.api.meta import annotations_of, key_of, name_of, owners_of, uid_of
 from allaboard.kube.client import Select
@@ -85,8 +85,9 @@ class Follower:
 
     async def happenings(self) -> AsyncIterator[Happening]:
         """Everything that happens, in order, until the job is over and its last lines are read."""
-        informers = [asyncio.create_task(i.run()) for i in (self.pods, self.groups, self.jobs)]
-        for informer in (self.pods, self.groups, self.jobs):
+        watched = [self.pods, *([self.groups] if await self._may_see_groups() else []), self.jobs]
+        informers = [asyncio.create_task(informer.run()) for informer in watched]
+        for informer in watched:
             await informer.synced.wait()
             informer.subscribe(self._look)
         if not self.jobs.documents:
@@ -103,6 +104,14 @@ class Follower:
             for task in (*informers, *self._reading.values()):
                 task.cancel()
             await asyncio.gather(*informers, *self._reading.values(), return_exceptions=True)
+
+    async def _may_see_groups(self) -> bool:
+        """Somebody who may follow a job need not be let in on its gang; it only says why the job waits."""
+        try:
+            await self.client.listing(POD_GROUP, Select(self.key.namespace))
+        except (Forbidden, NotFound):  # not for these eyes, or another scheduler's cluster
+            return False
+        return True
 
     def _look(self, _old: Document | None, new: Document | None) -> None:
         """Something changed: say what is new about the job."""

@@ -6,11 +6,12 @@ import json
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, Documents, Key
-from allaboard.api.errors import NotFound
+from allaboard.api.errors import Forbidden, NotFound
 from allaboard.api.kinds import EVENT, JOB_SET, POD, POD_GROUP, TRAIN_JOB
 from allaboard.api.meta import annotations_of, labels_of, name_of, namespace_of, owners_of, uid_of
 from allaboard.kube.client import Reader, Select
 from allaboard.sdk.jobs import Job
+from allaboard.sdk.line import in_line
 
 
 async def read_job(reader: Reader, key: Key) -> Job:
@@ -27,19 +28,28 @@ async def read_job(reader: Reader, key: Key) -> Job:
 
 
 async def read_gangs(reader: Reader, namespace: str) -> Documents:
-    """The PodGroups of a namespace; none where nobody serves our kind."""
-    try:
-        return await reader.list(POD_GROUP, Select(namespace))
-    except NotFound:
-        return []
+    """The PodGroups of a namespace; none where nobody serves our kind, or where it is not ours to see.
+
+    Those of other namespaces may stand in the same line: where they may be seen, they count.
+    """
+    for seen in ("", namespace):
+        try:
+            found = in_line(await reader.list(POD_GROUP, Select(seen)))
+        except (Forbidden, NotFound):
+            continue
+        return [group for group in found if not namespace or namespace_of(group) == namespace]
+    return []
 
 
 async def read_events(reader: Reader, job: Job) -> Documents:
     """What was said about a job, its gangs and its pods (also those that are gone), oldest first."""
-    namespace, name = namespace_of(job.document), job.name
+    return events_about(job, await reader.list(EVENT, Select(namespace_of(job.document))))
+
+
+def events_about(job: Job, events: Documents) -> Documents:
+    """Those of a namespace's events that tell about one job, oldest first."""
     about = {uid_of(document) for document in (job.document, *job.groups, *job.pods)}
-    found = [e for e in await reader.list(EVENT, Select(namespace)) if _concerns(e, name, about)]
-    return sorted(found, key=event_time)
+    return sorted((e for e in events if _concerns(e, job.name, about)), key=event_time)
 
 
 def event_time(event: Document) -> str:

@@ -21,6 +21,8 @@ from allaboard.training.problems import invalid, told
 
 SUPPORT, DEPRECATED = "trainer.kubeflow.org/support", "deprecated"
 UNCHECKED = ("trainer.kubeflow.org/webhook-validation", "disabled")
+# Which runtimes a real API server asks about.
+CHECKED: Document = {"matchExpressions": [{"key": UNCHECKED[0], "operator": "NotIn", "values": [UNCHECKED[1]]}]}
 POLICY_PAGE = "https://trainer.kubeflow.org/en/latest/operator-guides/runtime.html#runtime-deprecation-policy"
 PLAIN = "Plain"  # a refusal that is about no field
 REQUIRED_CONTAINER = {TRAINER: NODE, DATASET: DATASET, MODEL: MODEL}
@@ -49,6 +51,13 @@ def _content(patch: Document) -> Document:
     return {name: value for name, value in patch.items() if name != "time"}
 
 
+def _has_patches(document: Document) -> bool:
+    """Whether there is something to stamp; what is misshapen is the schema's to refuse, which speaks after us."""
+    spec = document.get("spec")
+    found = spec.get("runtimePatches") if isinstance(spec, dict) else None
+    return isinstance(found, list) and bool(found) and all(isinstance(patch, dict) for patch in found)
+
+
 class StampPatches:
     """The defaulter: all other defaults stand in the schema."""
 
@@ -61,7 +70,7 @@ class StampPatches:
         self.now = now
 
     def mutate(self, request: Request, view: View) -> Document | None:
-        if request.new is None or not TrainJob(request.new).patches:
+        if request.new is None or not _has_patches(request.new):
             return None
         return stamped(request.new, request.old, self.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
 
@@ -90,6 +99,7 @@ class CheckRuntime:
 
     operations = WRITES
     subresources = ("",)
+    selector = CHECKED
 
     def __init__(self, kind: kinds.Kind) -> None:
         self.name = f"validator.{kind.singular}.trainer.kubeflow.org"
@@ -132,8 +142,9 @@ def _problems(
     try:
         info = runtime.info(found, job)
     except UnmergeablePatch as error:
+        # The rest is judged as if there were no patches, so that everything wrong is said at once.
         yield invalid(patch_rules.FIELD, [patch.get("manager") for patch in job.patches], str(error))
-        return
+        info = runtime.info(found, job.without_patches())
     case = Case(job, old, found, info, view.get)
     yield from checks.change_problems(case)
     yield from checks.size_problems(case)

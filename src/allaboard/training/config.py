@@ -136,9 +136,6 @@ def manages_certificates(configuration: Document) -> bool:
     return bool(dig(configuration, "certManagement", "enable", default=True))
 
 
-def rates(configuration: Document, qps: float, burst: int) -> tuple[float, int]:
-    """The client's limits: those of the file, else those it has."""
-    return (
-        dig(configuration, "clientConnection", "qps", default=qps),
-        dig(configuration, "clientConnection", "burst", default=burst),
-    )
+def rates(configuration: Document, qps: float, burst: int, part: str = "clientConnection") -> tuple[float, int]:
+    """The limits of a client, that of all controllers or the status server's: those of the file, else those it has."""
+    return dig(configuration, part, "qps", default=qps), dig(configuration, part, "burst", default=burst)

@@ -16,6 +16,7 @@ from allaboard.api.meta import key_of, labels_of, name_of, namespace_of
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch, controller_key, own_key
+from allaboard.kube.hands import Written
 from allaboard.kube.plan import NOTHING, Create, Event, Plan
 from allaboard.training import lifecycle, metrics
 from allaboard.training.facts import Facts, Settings
@@ -30,6 +31,9 @@ MANAGER = "trainer"
 
 def of_failed_pod(pod: Document) -> Iterable[Key]:
     """A pod that ended badly wakes its TrainJob, which has the JobSet's name."""
+    status = pod.get("status") or {}
+    if not status.get("containerStatuses") and not status.get("initContainerStatuses"):
+        return ()  # it has not even begun
     name = labels_of(pod).get(JOBSET_NAME)
     return (Key(namespace_of(pod), name),) if name and any(failures(pod)) else ()
 
@@ -49,6 +53,13 @@ def of_config_map(document: Document) -> Iterable[Key]:
     if name.endswith(SNAPSHOT_SUFFIX):
         keys.add(Key(namespace, name.removesuffix(SNAPSHOT_SUFFIX)))
     return sorted(keys)
+
+
+def _is_just_made(kind: Kind, document: Document) -> bool:
+    """What a pass has just made tells its TrainJob nothing; what somebody else put there does."""
+    if kind is kinds.CONFIG_MAP:
+        return [*controller_key(kinds.TRAIN_JOB)(document)] == of_config_map(document)
+    return kind is kinds.JOB_SET and not document.get("status")
 
 
 def _has_gang(snapshot: Document | None, live: Document | None) -> bool:
@@ -79,13 +90,15 @@ class TrainJobController:
         self._failures: dict[Key, Document] = {}
         self._suspended: set[Key] = set()
         self._runtimes: dict[Key, str] = {}
-        # Of jobs that had all they need: from what. Most passes only follow a status.
+        # Of jobs that have all they need: from what. Most passes only follow a status.
         self._whole: dict[Key, tuple[object, ...]] = {}
+        self._building: dict[Key, lifecycle.World] = {}
+        self._is_news = True
         owner = controller_key(kinds.TRAIN_JOB)
         self.watches = (
-            Watch(kinds.TRAIN_JOB, own_key),
-            *(Watch(kind, owner) for kind in OWNED),
-            Watch(kinds.CONFIG_MAP, of_config_map),
+            Watch(kinds.TRAIN_JOB, self._if_news(own_key)),
+            *(Watch(kind, self._if_news(owner)) for kind in OWNED),
+            Watch(kinds.CONFIG_MAP, self._if_news(of_config_map)),
             Watch(kinds.POD, of_failed_pod),
             Watch(kinds.LIMIT_RANGE, self._waiting),
             Watch(kinds.RUNTIME_CLASS, self._waiting),
@@ -93,11 +106,19 @@ class TrainJobController:
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         """Hear of every change before its keys are due."""
+        self._is_news = True
         if kind is kinds.TRAIN_JOB:
             metrics.count(old, new)
             self._note_suspension(old, new)
+            self._is_news = old is None or new is None or not lifecycle.only_counts(old, new)
         elif kind is kinds.POD and new is not None:
             self._note_failure(new)
+        elif old is None and new is not None:
+            self._is_news = not _is_just_made(kind, new)
+
+    def _if_news(self, keys: Callable[[Document], Iterable[Key]]) -> Callable[[Document], Iterable[Key]]:
+        """Keys are due unless the change being told says nothing new to its TrainJob."""
+        return lambda document: keys(document) if self._is_news else ()
 
     def _note_failure(self, pod: Document) -> None:
         for key in of_failed_pod(pod):
@@ -121,6 +142,7 @@ class TrainJobController:
             self._failures.pop(key, None)
             self._runtimes.pop(key, None)
             self._whole.pop(key, None)
+            self._building.pop(key, None)
             return NOTHING
         self._runtimes[key] = TrainJob(document).runtime.name
         world = await self._load(TrainJob(document))
@@ -128,11 +150,19 @@ class TrainJobController:
         # Plugins from outside may look at more than ours do.
         stands = self.framework.plugins == PLUGINS and self._whole.get(key) == essence
         plan = lifecycle.decide(replace(world, stands=stands), self.framework, self.clock.now())
-        if world.snapshot is not None and world.job_set is not None and lifecycle.is_whole(plan):
+        if plan.apply or plan.create:
+            self._building[key] = world
+        elif lifecycle.is_whole(world, plan):
             self._whole[key] = essence
         for event in plan.events:
             metrics.ERRORS.labels(event.reason).inc()
         return plan
+
+    def wrote(self, key: Key, plan: Plan, written: Written) -> None:
+        """What was built is there as the server answered: the next pass need not build it again to see that."""
+        before = self._building.pop(key, None)
+        if before is not None and lifecycle.is_whole(world := lifecycle.with_written(before, written), plan):
+            self._whole[key] = lifecycle.essence(world)
 
     async def _load(self, job: TrainJob) -> lifecycle.World:
         snapshot = await self.reader.get(kinds.CONFIG_MAP, Key(job.namespace, job.snapshot_name))

@@ -126,6 +126,11 @@ class TrainJob:
         """Variables as they are applied: every field that the API server would fill in is stated."""
         return [_converted(entry) for entry in env]
 
+    def without_patches(self) -> TrainJob:
+        """The same job, as if nobody had patched its runtime."""
+        spec = {name: value for name, value in self.spec.items() if name != "runtimePatches"}
+        return TrainJob({**self.document, "spec": spec})
+
     def child(self, api_version: str, kind: str, name: str, **content: object) -> Document:
         """A new object of this job: named, placed and owned."""
         metadata = {"name": name, "namespace": self.namespace, "ownerReferences": [self.owner]}

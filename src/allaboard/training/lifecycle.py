@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from allaboard.api import kinds
@@ -11,7 +11,16 @@ from allaboard.api.documents import Document, Documents, Key, dig
 from allaboard.api.errors import AboardError
 from allaboard.api.kinds import kind_of
 from allaboard.api.labels import ABOARD
-from allaboard.api.meta import annotations_of, is_controlled_by, is_leaving, is_true, stamp, uid_of
+from allaboard.api.meta import (
+    annotations_of,
+    asks_the_same,
+    is_controlled_by,
+    is_leaving,
+    is_true,
+    name_of,
+    stamp,
+    uid_of,
+)
 from allaboard.kube.plan import NOTHING, Apply, Create, Delete, Event, Patch, Plan, Status
 from allaboard.training import deadline, names, runtime, status
 from allaboard.training.facts import Case, Facts
@@ -24,6 +33,7 @@ WHY = ABOARD + "why"
 LONGEST_NOTE = 950
 LOOK_AGAIN = timedelta(minutes=1)
 SOON = timedelta(seconds=1)
+WAITS = {"phase": "Pending"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ class World:
 def essence(world: World) -> tuple[object, ...]:
     """All that objects are built from, to be compared: where it is the same and nothing was missing, nothing is."""
     facts, metadata = world.facts, world.job.document["metadata"]
-    known = [(key, *_version(found["metadata"])) for key, found in facts.existing.items()]
+    known = {key: _version(found["metadata"]) for key, found in facts.existing.items()}
     job = (metadata.get("uid"), metadata.get("generation"), metadata.get("labels"), metadata.get("annotations"))
     frozen = _version(world.snapshot["metadata"]) if world.snapshot else None
     return job, frozen, known, facts.authority, facts.overheads, facts.limit_ranges
@@ -57,9 +67,25 @@ def _version(metadata: Document) -> tuple[object, ...]:
     return metadata.get("uid"), metadata.get("generation") or metadata.get("resourceVersion")
 
 
-def is_whole(plan: Plan) -> bool:
-    """Whether a pass found that nothing had to be built."""
-    return not (plan.apply or plan.create or plan.patch or plan.events)
+def with_written(world: World, written: Iterable[tuple[kinds.Kind, Document]]) -> World:
+    """The world after a pass, as far as it is known from what the server answered."""
+    made = {(kind, name_of(document)): document for kind, document in written if kind != kinds.TRAIN_JOB}
+    snapshot = made.pop((kinds.CONFIG_MAP, world.job.snapshot_name), world.snapshot)
+    job_set = made.get((kinds.JOB_SET, world.job.name), world.job_set)
+    facts = replace(world.facts, existing={**world.facts.existing, **made})
+    return replace(world, snapshot=snapshot, job_set=job_set, facts=facts)
+
+
+def only_counts(old: Document, new: Document) -> bool:
+    """Whether a TrainJob changed in nothing but what its status counts, which no pass goes by."""
+    before, after = ((job.get("status") or {}).get("conditions") or [] for job in (old, new))
+    return before == after and asks_the_same(old, new)
+
+
+def is_whole(world: World, plan: Plan) -> bool:
+    """Whether nothing is missing: all that a job needs is there, and a pass had nothing to say against it."""
+    there = world.snapshot is not None and world.job_set is not None and not world.job.suspended
+    return there and not (plan.patch or plan.events)
 
 
 def decide(world: World, framework: Framework, now: datetime) -> Plan:
@@ -189,7 +215,7 @@ def _settle(world: World, new: Document, now: datetime) -> Plan:
     story = status.story(job, new, world.job_set, world.failure)
     if story["phase"] == "Running" and "startTime" not in story:
         story["startTime"] = stamp(now)
-    plan = _write(job, {**new, "aboard": story}) + _annotate(job, story)
+    plan = _write(job, new, story) + _annotate(job, story)
     ends = deadline.kept_until(job, new)
     if ends is None:
         return plan
@@ -198,10 +224,14 @@ def _settle(world: World, new: Document, now: datetime) -> Plan:
     return Plan(delete=(Delete(kinds.TRAIN_JOB, job.key, uid=job.uid, propagation="Background"),))
 
 
-def _write(job: TrainJob, new: Document) -> Plan:
-    if new == (job.document.get("status") or {}):
+def _write(job: TrainJob, new: Document, story: Document | None = None) -> Plan:
+    """The status with our story; a job about which there is nothing to tell but that it waits has none yet."""
+    if not new and story == WAITS:
         return NOTHING
-    return Plan(status=(Status(kinds.TRAIN_JOB, {**job.document, "status": new}),))
+    status = {**new, "aboard": story} if story is not None else new
+    if status == (job.document.get("status") or {}):
+        return NOTHING
+    return Plan(status=(Status(kinds.TRAIN_JOB, {**job.document, "status": status}),))
 
 
 def _annotate(job: TrainJob, story: Document) -> Plan:

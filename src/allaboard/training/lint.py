@@ -82,6 +82,39 @@ def _of(at: int, document: Document, shelf: Shelf) -> Iterator[Finding]:
     if not broken:
         yield from _admission(at, admitted.document, shelf)
     yield from _of_sdk(at, admitted.document)
+    if document["kind"] == kinds.TRAIN_JOB.kind:
+        yield from _of_counts(at, admitted.document)
+    else:
+        yield from _of_job_set(at, admitted.document)
+
+
+def _of_counts(at: int, document: Document) -> Iterator[Finding]:
+    """Upstream lets a job of no nodes in, and so do we; but nobody means one."""
+    if TrainJob(document).num_nodes == 0:
+        yield Finding(at, "spec.trainer.numNodes", "0 nodes train nothing; leave it out or say 1 or more", "warning")
+
+
+def _of_job_set(at: int, document: Document) -> Iterator[Finding]:
+    """Names in a runtime's template that only JobSet would look up, when the first job uses it."""
+    where, spec = "spec.template.spec", dig(document, "spec", "template", "spec", default={})
+    names = [job.get("name") for job in spec.get("replicatedJobs") or []]
+    for number, job in enumerate(spec.get("replicatedJobs") or []):
+        for other in job.get("dependsOn") or []:
+            if (name := other.get("name")) not in names[:number]:
+                words = f'"{name}" must be a replicatedJob that stands before "{job.get("name")}"'
+                yield Finding(at, f"{where}.replicatedJobs[{number}].dependsOn", words)
+    for policy in ("successPolicy", "failurePolicy"):
+        stated = spec.get(policy) or {}
+        for name in _targets(stated):
+            if name not in names:
+                words = f'"{name}" is no replicatedJob of the runtime{nearest(name, names)}'
+                yield Finding(at, f"{where}.{policy}", words)
+
+
+def _targets(policy: Document) -> list[str]:
+    """The replicated jobs a policy speaks about, itself or in a rule."""
+    stated = [policy, *(policy.get("rules") or [])]
+    return [name for part in stated for name in part.get("targetReplicatedJobs") or []]
 
 
 def _field(cause: Cause) -> str:

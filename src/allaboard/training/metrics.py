@@ -43,11 +43,14 @@ def _story(job: Document | None) -> Document:
 
 def count(old: Document | None, new: Document | None) -> None:
     """A TrainJob changed: move it from where it was counted to where it stands."""
-    if old is not None:
-        JOBS.labels(*place_of(old)).dec()
+    before, after = (place_of(job) if job is not None else None for job in (old, new))
+    if before != after:
+        if before is not None:
+            JOBS.labels(*before).dec()
+        if after is not None:
+            JOBS.labels(*after).inc()
     if new is None:
         return
-    JOBS.labels(*place_of(new)).inc()
     if (wait := waited(new)) is not None and old is not None and "startTime" not in _story(old):
         WAITED.observe(wait.total_seconds())
     if old is not None and (more := _story(new).get("restarts", 0) - _story(old).get("restarts", 0)) > 0:

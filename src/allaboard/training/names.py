@@ -15,8 +15,8 @@ POD_HASH = "-abcde"  # what the Job controller puts behind a pod's name
 
 def problems(case: Case) -> Iterable[Cause]:
     """Names that JobSet would refuse; the remedy says how much shorter the TrainJob's must be."""
-    if not case.info.pod_sets:
-        return
+    if not case.info.pod_sets or len(case.job.name) > LONGEST:
+        return  # a name that is too long itself is the schema's to refuse
     longest = max(_derived(case.job.name, case.info), key=len)
     if (excess := len(longest) - LONGEST) > 0:
         words = (

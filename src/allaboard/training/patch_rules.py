@@ -105,13 +105,20 @@ def change_problems(case: Case, job_set: Document | None) -> Iterable[Cause]:
 
 def fixed_differences(case: Case) -> Iterator[str]:
     """Where the patched templates differ in something a JobSet does not let change."""
-    source: Document = {"replicatedJobs": case.template_jobs}
     old_patches: Documents = case.old.patches if case.old else []
-    before = patches.merge(source, old_patches)["replicatedJobs"] if case.template_jobs else []
-    after = patches.merge(source, case.job.patches)["replicatedJobs"] if case.template_jobs else []
+    try:
+        before, after = (_patched_jobs(case, each) for each in (old_patches, case.job.patches))
+    except patches.UnmergeablePatch:
+        return  # said already of the new ones; from the old ones no JobSet was ever made
     for old, new in zip(before, after):
         both = _patched(old_patches, new["name"]) & _patched(case.job.patches, new["name"])
         yield from _job_differences(old, new, both & GUARDED)
+
+
+def _patched_jobs(case: Case, wanted: Documents) -> Documents:
+    source: Document = {"replicatedJobs": case.template_jobs}
+    merged: Documents = patches.merge(source, wanted)["replicatedJobs"] if case.template_jobs else []
+    return merged
 
 
 def _patched(patches_: Documents, job: str) -> set[str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from allaboard.api import crds, kinds
-from allaboard.api.documents import Document, Documents
+from allaboard.api.documents import Document, Documents, dig
 from allaboard.api.errors import AboardError
 from allaboard.api.kinds import Kind, kind_of
 from allaboard.points import Plugin, nearest
@@ -105,6 +105,7 @@ def explain(runtime: Document, trainjob: Document, facts: Facts, framework: Fram
         now = dict(leaves(_bare(info, job)))
         authors = {path: authors[path] if before.get(path) == now[path] else author for path in now}
         before = now
+    authors |= dict.fromkeys(_filled_in(runtime, authors), DEFAULT)
     found = []
     for plugin in framework.plugins:
         for document in plugin.build(info, job, facts) if hasattr(plugin, "build") else ():
@@ -112,7 +113,16 @@ def explain(runtime: Document, trainjob: Document, facts: Facts, framework: Fram
             found.append(
                 Explained(document, _final(document, before, authors, plugin, job=job if is_job_set else None))
             )
+    if "suspend" not in (trainjob.get("spec") or {}):
+        for one in found:
+            one.authors.update({path: DEFAULT for path in one.authors if path == "spec.suspend"})
     return sorted(found, key=lambda explained: _importance(explained.document))
+
+
+def _filled_in(runtime: Document, authors: Authors) -> Iterator[str]:
+    """How often each job is made, where the runtime leaves it to its schema."""
+    stated = dict(leaves(dig(runtime, "spec", "template", default={})))
+    return (path for path in authors if path.endswith(".replicas") and path not in stated)
 
 
 def _stages(runtime: Document, job: TrainJob, facts: Facts, framework: Framework) -> Iterator[tuple[str, Info]]:

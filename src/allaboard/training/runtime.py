@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 import yaml
 
@@ -22,7 +24,8 @@ class BadSnapshot(AboardError):
 
 def snapshot(job: TrainJob, runtime: Document) -> Document:
     """The ConfigMap that freezes the runtime for this job; JSON is YAML, and quicker to read back."""
-    text = msgspec.json.format(msgspec.json.encode(runtime, order="sorted"), indent=2).decode()
+    # Every job of a runtime holds the same text: it is held once.
+    text = sys.intern(msgspec.json.format(msgspec.json.encode(runtime, order="sorted"), indent=2).decode())
     return job.child("v1", "ConfigMap", job.snapshot_name, data={SNAPSHOT_KEY: text})
 
 

@@ -47,6 +47,7 @@ class Tls:
     version: int = 0
     suites: tuple[int, ...] = ()
     protocols: tuple[str, ...] = HTTP_1
+    ciphers: str = ""  # the suites as OpenSSL calls them
     warnings: tuple[str, ...] = ()
 
 
@@ -61,4 +62,13 @@ def options(document: Document | None) -> Tls:
         warnings.append(f'tls.minVersion: "{stated}" is not known; one of: {", ".join(VERSIONS)}')
     suites = tuple(known[name] for name in names if name in known)
     protocols = tuple(given.get("nextProtos") or HTTP_1)
-    return Tls(VERSIONS.get(stated, 0), suites, protocols, tuple(warnings))
+    ciphers = ":".join(_openssl_name(name) for name in names if name in known and "_WITH_" in name)
+    return Tls(VERSIONS.get(stated, 0), suites, protocols, ciphers, tuple(warnings))
+
+
+def _openssl_name(name: str) -> str:
+    """`TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256` is `ECDHE-RSA-AES128-GCM-SHA256`; those of TLS 1.3 are always on."""
+    exchange, _, cipher = name.removeprefix("TLS_").partition("_WITH_")
+    cipher = cipher.replace("AES_", "AES").replace("3DES_EDE_CBC", "DES-CBC3").replace("_CBC", "")
+    cipher = cipher.replace("POLY1305_SHA256", "POLY1305").replace("RC4_128", "RC4")
+    return "-".join(word.replace("_", "-") for word in (exchange, cipher) if word != "RSA")

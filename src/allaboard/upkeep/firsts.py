@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from allaboard.api.documents import Document
 from allaboard.api.kinds import PRIORITY_CLASS
+from allaboard.upkeep import roles
 
 MANAGER = "kube-apiserver"
 NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
@@ -23,7 +24,8 @@ PRIORITIES = {
 def objects(port: int) -> list[Document]:
     """The documents to create where they are missing, in this order; `port` is where the server listens."""
     spaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES]
-    return [*spaces, *(_priority(name, *facts) for name, facts in PRIORITIES.items()), _service(port)]
+    priorities = [_priority(name, *facts) for name, facts in PRIORITIES.items()]
+    return [*spaces, *priorities, *roles.objects(), _service(port)]
 
 
 def _priority(name: str, value: int, words: str) -> Document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
+from hashlib import blake2b
 
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Documents, Key
@@ -11,7 +11,8 @@ from allaboard.cluster.admitters.refusing import forbidden
 
 MIRROR = "kubernetes.io/config.mirror"
 MOUNTED_AT = "/var/run/secrets/kubernetes.io/serviceaccount"
-LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+LETTERS = b"bcdfghjklmnpqrstvwxz2456789"
+_LETTER_OF = bytes(LETTERS[byte % len(LETTERS)] for byte in range(256))
 
 
 class ServiceAccounts:
@@ -34,7 +35,7 @@ class ServiceAccounts:
         if account.get("imagePullSecrets") and not spec.get("imagePullSecrets"):
             spec["imagePullSecrets"] = [{"name": secret.get("name", "")} for secret in account["imagePullSecrets"]]
         if wants_token(spec, account):
-            spec = with_token(spec, pod["metadata"].get("uid", ""))
+            spec |= with_token(spec, pod["metadata"].get("uid", ""))
         return {**pod, "spec": spec}
 
 
@@ -44,26 +45,26 @@ def wants_token(spec: Document, account: Document) -> bool:
 
 
 def with_token(spec: Document, uid: str) -> Document:
-    """The spec with a token mounted into every container that has not mounted one itself."""
-    name = _volume_name(spec.get("volumes") or [], uid)
-    mounted = {
-        part: [_mounting(container, name) for container in spec.get(part) or ()]
-        for part in ("containers", "initContainers")
-        if spec.get(part)
-    }
-    if all(mounted[part] == spec[part] for part in mounted):
-        return spec
-    existing = any(volume.get("name") == name for volume in spec.get("volumes") or ())
-    more = [] if existing else [_volume(name)]
-    return {**spec, **mounted, "volumes": [*(spec.get("volumes") or ()), *more]}
+    """The parts of a pod spec that change when every container that has no token mounted yet gets one.
+
+    The volume's name is made from the uid: no two pods have the same.
+    """
+    volumes = spec.get("volumes") or []
+    name, mounted = _volume_name(volumes, uid), dict[str, Documents]()
+    for part in ("containers", "initContainers"):
+        if listed := spec.get(part):
+            mounted[part] = [_mounting(container, name) for container in listed]
+    if all(new is old for part, listed in mounted.items() for new, old in zip(listed, spec[part])):
+        return {}
+    existing = any(volume.get("name") == name for volume in volumes)
+    return {**mounted, "volumes": [*volumes, *([] if existing else [_volume(name)])]}
 
 
 def _volume_name(volumes: Documents, uid: str) -> str:
     for volume in volumes:
         if str(volume.get("name", "")).startswith("kube-api-access-"):
             return str(volume["name"])
-    digest = sha256(uid.encode()).digest()
-    return "kube-api-access-" + "".join(LETTERS[byte % len(LETTERS)] for byte in digest[:5])
+    return "kube-api-access-" + blake2b(uid.encode(), digest_size=5).digest().translate(_LETTER_OF).decode()
 
 
 def _mounting(container: Document, name: str) -> Document:
@@ -74,10 +75,16 @@ def _mounting(container: Document, name: str) -> Document:
 
 
 def _volume(name: str) -> Document:
-    own_namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
-    sources = [
+    return {"name": name, "projected": _TOKEN}
+
+
+# What every pod is given, word for word: one value serves them all.
+_OWN_NAMESPACE = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
+_TOKEN: Document = {
+    "defaultMode": 0o644,
+    "sources": [
         {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
-        {"downwardAPI": {"items": [own_namespace]}},
-    ]
-    return {"name": name, "projected": {"defaultMode": 0o644, "sources": sources}}
+        {"downwardAPI": {"items": [_OWN_NAMESPACE]}},
+    ],
+}

@@ -9,7 +9,8 @@ from allaboard.api import kinds
 from allaboard.api.documents import Document, Documents, dig
 from allaboard.cluster import complaints, refusals
 from allaboard.cluster.admission import Request, View
-from allaboard.cluster.kinds.service import WITH_PORTS, is_address, is_headless, needs_health_check
+from allaboard.cluster.kinds.networks import is_address
+from allaboard.cluster.kinds.service import WITH_PORTS, is_headless, needs_health_check
 
 RANGE = ipaddress.ip_network("10.96.0.0/16")
 RESERVED = 256  # the first addresses are for those who ask for one by number
@@ -34,6 +35,8 @@ class ServiceAddresses:
             spec = carried_over(spec, request.old["spec"])
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
             spec["clusterIPs"] = [spec["clusterIP"]]
+        if request.old is not None and spec.get("type") == "ExternalName":
+            spec = _given_up(spec, request.old["spec"])
         if spec.get("type") == "ExternalName":
             return {**service, "spec": spec}
         headless = is_headless({"spec": spec})
@@ -53,7 +56,7 @@ class ServiceAddresses:
         if not asked:
             address = str(_free_address(dig(request.new, "metadata", "uid", default=""), taken))
             spec["clusterIP"], spec["clusterIPs"] = address, [address]
-        elif is_address(asked) and request.old is None:
+        elif is_address(asked) and request.old is None and len(spec.get("clusterIPs") or ()) < 2:
             why = ""
             if ipaddress.ip_address(asked) not in RANGE:
                 why = "the provided network does not match the current range"
@@ -88,6 +91,19 @@ def carried_over(spec: Document, before: Document) -> Document:
     if needs_health_check(spec) and needs_health_check(before):
         kept.setdefault("healthCheckNodePort", before.get("healthCheckNodePort"))
     return _without_ports(kept, before)
+
+
+def _given_up(spec: Document, before: Document) -> Document:
+    """A service that becomes a mere name gives its addresses back."""
+    kept = dict(spec)
+    if before.get("type") != "ExternalName":
+        if spec.get("clusterIPs") == before.get("clusterIPs"):
+            kept.pop("clusterIP", None)
+            kept.pop("clusterIPs", None)
+        for key in ("ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
+            if spec.get(key) == before.get(key):
+                kept.pop(key, None)
+    return kept
 
 
 def _with_port(port: Document, number: int | None) -> Document:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allaboard.api import kinds
-from allaboard.api.documents import Document, Key
+from allaboard.api.documents import Document, Documents, Key
 from allaboard.cluster.admission import Request, View
 from allaboard.cluster.admitters.refusing import forbidden
 from allaboard.cluster.kinds.priority import SYSTEM
@@ -17,6 +17,9 @@ class Priorities:
     prefix = False
     kinds = (kinds.POD,)
     operations = ("CREATE",)
+
+    def __init__(self) -> None:
+        self._settled: tuple[Documents, Document | None] = ([], None)  # what was listed last, and the default in it
 
     def mutate(self, request: Request, view: View) -> Document:
         pod = request.new or {}
@@ -41,11 +44,17 @@ class Priorities:
             if found is None:
                 raise forbidden(request, f"no PriorityClass with name {name} was found")
         else:
-            defaults = [c for c in view.list(kinds.PRIORITY_CLASS) if c.get("globalDefault")]
-            found = min(defaults, key=lambda c: (c.get("value") or 0, c["metadata"]["name"]), default=None)
+            found = self._default(view.list(kinds.PRIORITY_CLASS))
         if found is None:
             return "", 0, LOWER
         return found["metadata"]["name"], found.get("value") or 0, found.get("preemptionPolicy") or LOWER
+
+    def _default(self, classes: Documents) -> Document | None:
+        if classes is not self._settled[0]:
+            defaults = [c for c in classes if c.get("globalDefault")]
+            lowest = min(defaults, key=lambda c: (c.get("value") or 0, c["metadata"]["name"]), default=None)
+            self._settled = (classes, lowest)
+        return self._settled[1]
 
 
 class PriorityClasses:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allaboard.api import kinds
-from allaboard.api.documents import Document
+from allaboard.api.documents import Document, Documents
 from allaboard.cluster.admission import Request, View
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -37,15 +37,19 @@ class Tolerations:
     def mutate(self, request: Request, view: View) -> Document | None:
         pod = request.new or {}
         given = pod["spec"].get("tolerations") or []
-        missing = [_patient(key) for key in (NOT_READY, UNREACHABLE) if not any(_covers(t, key) for t in given)]
+        missing = [patient for patient in PATIENT if not any(_covers(t, patient["key"]) for t in given)]
         if not missing:
             return None
-        return {**pod, "spec": {**pod["spec"], "tolerations": [*given, *missing]}}
+        more = [*given, *missing] if given else PATIENT
+        return {**pod, "spec": {**pod["spec"], "tolerations": more}}
 
 
 def _covers(toleration: Document, key: str) -> bool:
     return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
 
 
-def _patient(key: str) -> Document:
-    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE}
+# What nearly every pod is given: one value serves them all.
+PATIENT: Documents = [
+    {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": PATIENCE}
+    for key in (NOT_READY, UNREACHABLE)
+]

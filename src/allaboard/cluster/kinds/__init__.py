@@ -6,6 +6,7 @@ from functools import cache
 
 from allaboard.api.kinds import Kind
 from allaboard.cluster.kinds import (
+    absent,
     account,
     claim,
     configmap,
@@ -41,7 +42,8 @@ _FILES = (
 def _all() -> tuple[Rules, ...]:
     """Those with a file of their own, and plain rules for the rest that discovery lists: bindings and reviews."""
     written = {(rules.kind.group, rules.kind.plural): rules for file in _FILES for rules in file.RULES}
-    return tuple(written.get((entry["group"], entry["plural"])) or _plain(entry) for entry in builtin.resources())
+    served = tuple(written.get((entry["group"], entry["plural"])) or _plain(entry) for entry in builtin.resources())
+    return served + absent.RULES
 
 
 def _plain(entry: dict[str, object]) -> Rules:

@@ -29,6 +29,9 @@ def default(claim: Document) -> Document:
     return {**claim, "spec": default_spec(claim.get("spec") or {}), "status": status}
 
 
+OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+
 def prepare(new: Document, old: Document | None, subresource: str) -> Document:
     if old is None:
         return {**new, "spec": _sourced(new["spec"]), "status": {"phase": "Pending"}}
@@ -50,10 +53,18 @@ def _sourced(spec: Document) -> Document:
 
 
 def warnings(new: Document, old: Document | None) -> list[str]:
-    amount = dig(new, "spec", "resources", "requests", "storage")
+    found = spec_warnings(new.get("spec") or {}, "spec")
+    if OLD_CLASS in (new["metadata"].get("annotations") or {}):
+        why = 'deprecated since v1.8; use "storageClassName" attribute instead'
+        found.insert(0, f"metadata.annotations[{OLD_CLASS}]: {why}")
+    return found
+
+
+def spec_warnings(spec: Document, field: str) -> list[str]:
+    amount = dig(spec, "resources", "requests", "storage")
     if amount is None or not quantity.parse(amount).milli_value() % 1000:
         return []
-    return [f'spec.resources.requests[storage]: fractional byte value "{amount}" is invalid, must be an integer']
+    return [f'{field}.resources.requests[storage]: fractional byte value "{amount}" is invalid, must be an integer']
 
 
 def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
@@ -123,7 +134,11 @@ def _changed(new: Document, old: Document) -> list[Cause]:
         why = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
         )
-        found.append(complaints.forbidden("spec", f"{why}\n{difference.between(before, after)}"))
+        found.append(
+            complaints.forbidden(
+                "spec", f"{why}\n{difference.between('core.PersistentVolumeClaimSpec', before, after)}"
+            )
+        )
     capacity = dig(old, "status", "capacity", "storage", default="0")
     if quantity.parse(now) < quantity.parse(then) and quantity.parse(now) <= quantity.parse(capacity):
         why = "field can not be less than status.capacity"

@@ -8,6 +8,7 @@ from functools import lru_cache
 from allaboard.api import names
 from allaboard.api.documents import Document, Documents
 from allaboard.api.errors import Cause
+from allaboard.api.twins import made_once
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import environment, mounts, probes, resources, security
 
@@ -31,12 +32,20 @@ GROWN_UP = (
     "startupProbe",
     "lifecycle",
 )
+RESTART_ACTIONS = ("Restart", "RestartAllContainers")
 SIDECAR_ONLY = "may not be set for init containers without restartPolicy=Always"
 # Defaults
 
 
+@made_once
 def default_all(listed: Documents) -> Documents:
     return [default(container) for container in listed]
+
+
+@made_once
+def default_of_pod(listed: Documents) -> Documents:
+    """Containers of a pod ask for what they are limited to; in a template that is left open."""
+    return [requests_from_limits(container) for container in listed]
 
 
 def default(container: Document) -> Document:
@@ -46,6 +55,8 @@ def default(container: Document) -> Document:
     for probe in probes.PROBES:
         if container.get(probe) is not None:
             filled[probe] = probes.default_probe(container[probe])
+    if container.get("resources"):
+        filled["resources"] = resources.in_milli(container["resources"])
     if container.get("lifecycle") is not None:
         filled["lifecycle"] = probes.default_lifecycle(container["lifecycle"])
     if env := container.get("env"):
@@ -155,14 +166,15 @@ def shared(container: Document, spec: Document, volumes: dict[str, Document], he
     if mounted := container.get("volumeMounts"):
         found += mounts.causes(mounted, container, volumes, f"{here}.volumeMounts")
     if devices := container.get("volumeDevices"):
-        found += mounts.device_causes(devices, volumes, f"{here}.volumeDevices")
+        found += mounts.device_causes(devices, mounted or [], volumes, f"{here}.volumeDevices")
     if asked := container.get("resources"):
         found += resources.requirements(asked, f"{here}.resources")
         found += resources.claims(asked.get("claims") or [], spec, f"{here}.resources.claims")
     if policies := container.get("resizePolicy"):
         found += _resizing(policies, spec.get("restartPolicy"), f"{here}.resizePolicy")
     if context := container.get("securityContext"):
-        found += security.container(context, f"{here}.securityContext")
+        host_users = spec.get("hostUsers") in (None, True)
+        found += security.container(context, f"{here}.securityContext", host_users=host_users)
     return found
 
 
@@ -202,8 +214,8 @@ def _restart(container: Document, here: str) -> list[Cause]:
 
 def _restart_rule(rule: Document, here: str) -> list[Cause]:
     found: list[Cause] = []
-    if rule.get("action") != "Restart":
-        found.append(complaints.not_supported(f"{here}.action", rule.get("action") or "", ("Restart",)))
+    if rule.get("action") not in RESTART_ACTIONS:
+        found.append(complaints.not_supported(f"{here}.action", rule.get("action") or "", RESTART_ACTIONS))
     codes = rule.get("exitCodes")
     if codes is None:
         return [*found, complaints.required(f"{here}.exitCodes", "must be specified")]
@@ -227,7 +239,7 @@ def _resizing(policies: Documents, restart: str | None, field: str) -> list[Caus
             elif value not in choices:
                 found.append(complaints.not_supported(field, value, choices))
         if restart == "Never" and wanted != "NotRequired":
-            why = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            why = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             found.append(complaints.invalid(field, wanted, why))
     return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zoneinfo
 from dataclasses import replace
 from datetime import datetime
@@ -11,7 +10,7 @@ from allaboard.api import kinds
 from allaboard.api.documents import Document, dig
 from allaboard.api.errors import Cause
 from allaboard.cluster import ages, complaints
-from allaboard.cluster.kinds import containers, job, jobspec, podspec, shown
+from allaboard.cluster.kinds import containers, job, jobspec, podspec, podwarnings, schedules, shown
 from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.rules import Rules, built_in
 
@@ -22,8 +21,6 @@ DEFAULTS = {
     "failedJobsHistoryLimit": 1,
 }
 CONCURRENCY = ("Allow", "Forbid", "Replace")
-WORDS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-FIELD = re.compile(r"[\d*/,\-?A-Za-z]+")
 LONGEST_NAME = 52
 
 
@@ -72,17 +69,10 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
 def _schedule(text: str) -> list[Cause]:
     if not text:
         return [complaints.required("spec.schedule")]
-    if "TZ" in text:
-        why = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-        return [complaints.invalid("spec.schedule", text, why)]
-    if text.startswith("@every ") or text in WORDS:
-        return []
-    fields = text.split()
-    if len(fields) != 5:
-        why = f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
-        return [complaints.invalid("spec.schedule", text, why)]
-    bad = next((field for field in fields if not FIELD.fullmatch(field)), None)
-    return [complaints.invalid("spec.schedule", text, f"failed to parse int from {bad}")] if bad else []
+    whys = ["cannot use TZ or CRON_TZ in schedule, use timeZone field instead"] if "TZ" in text else []
+    if (problem := schedules.complaint(text)) and not whys:
+        whys.append(problem)
+    return complaints.all_invalid("spec.schedule", text, whys)
 
 
 def _zone(name: str) -> list[Cause]:
@@ -90,12 +80,24 @@ def _zone(name: str) -> list[Cause]:
         return [complaints.invalid("spec.timeZone", name, "timeZone must be nil or non-empty string")]
     if name.lower() == "local":
         why = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        return [complaints.invalid("spec.timeZone", name, why)]
+        found = [complaints.invalid("spec.timeZone", name, why)]
+        return found if name == "Local" else [*found, _unknown_zone(name)]
     try:
         zoneinfo.ZoneInfo(name)
     except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
-        return [complaints.invalid("spec.timeZone", name, f"unknown time zone {name}")]
+        return [_unknown_zone(name)]
     return []
+
+
+def _unknown_zone(name: str) -> Cause:
+    return complaints.invalid("spec.timeZone", name, f"unknown time zone {name}")
+
+
+def warnings(new: Document, old: Document | None) -> list[str]:
+    template = dig(new, "spec", "jobTemplate", "spec", "template", default={})
+    if old is not None and template == dig(old, "spec", "jobTemplate", "spec", "template", default={}):
+        return []
+    return podwarnings.of_template(template, "spec.jobTemplate.spec.template")
 
 
 COLUMNS = (
@@ -105,7 +107,7 @@ COLUMNS = (
     column(
         "Suspend", "Whether further runs are held back; runs that have already started are not touched.", type="boolean"
     ),
-    column("Active", "How many jobs of this cron job are running at this moment, by their references.", type="integer"),
+    column("Active", "A list of pointers to currently running jobs.", type="integer"),
     column("Last Schedule", "How long ago a job was started for the last time, whatever has become of it since."),
     shown.AGE,
     shown.CONTAINERS,
@@ -140,6 +142,7 @@ RULES: tuple[Rules, ...] = (
         default=default,
         prepare=prepare,
         check=check,
+        warnings=warnings,
         columns=COLUMNS,
         row=row,
     ),

@@ -6,17 +6,18 @@ import ipaddress
 from dataclasses import replace
 from datetime import datetime
 
-from allaboard.api import kinds
+from allaboard.api import kinds, names
 from allaboard.api.documents import Document, Documents
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
-from allaboard.cluster.kinds import probes, shown
-from allaboard.cluster.kinds.podspec import NOT_AN_ADDRESS
-from allaboard.cluster.kinds.service import is_address
+from allaboard.cluster.kinds import containers, probes, shown
+from allaboard.cluster.kinds.networks import NOT_AN_ADDRESS, is_address, reachable
 from allaboard.cluster.kinds.shown import column
+from allaboard.cluster.metadata import label_key
 from allaboard.cluster.rules import Rules, built_in
 
 SHOWN = 3
+PROTOCOLS, MOST_ADDRESSES = ("SCTP", "TCP", "UDP"), 100
 FAMILIES = ("FQDN", "IPv4", "IPv6")
 
 
@@ -46,11 +47,35 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
             found.append(complaints.required(here, "must specify `addresses` or `notReadyAddresses`"))
         for key, addresses in listed:
             for place, address in enumerate(addresses):
-                if not is_address(address.get("ip", "")):
-                    where = f"{here}.{key}[{place}].ip"
-                    found.append(complaints.invalid(where, address.get("ip", ""), NOT_AN_ADDRESS))
-        for place, port in enumerate(subset.get("ports") or ()):
-            found += probes.port_causes(port.get("port", 0), f"{here}.ports[{place}].port")
+                found += _target(address, f"{here}.{key}[{place}]")
+        ports = subset.get("ports") or []
+        for place, port in enumerate(ports):
+            found += _port(port, f"{here}.ports[{place}]", must_be_named=len(ports) > 1)
+    return found
+
+
+def _target(address: Document, here: str) -> list[Cause]:
+    text, found = address.get("ip") or "", list[Cause]()
+    if not is_address(text):
+        # Upstream looks twice.
+        found.append(complaints.invalid(f"{here}.ip", text, "must be a valid IP address"))
+    found += reachable(text, f"{here}.ip", loopback=True)
+    for key, rule in (("hostname", names.dns_label), ("nodeName", names.dns_subdomain)):
+        if address.get(key):
+            found += complaints.all_invalid(f"{here}.{key}", address[key], rule(address[key]))
+    return found
+
+
+def _port(port: Document, here: str, *, must_be_named: bool) -> list[Cause]:
+    name, found = port.get("name") or "", list[Cause]()
+    if must_be_named and not name:
+        found.append(complaints.required(f"{here}.name"))
+    elif name:
+        found += complaints.all_invalid(f"{here}.name", name, names.dns_label(name))
+    found += probes.port_causes(port.get("port", 0), f"{here}.port")
+    found += containers.one_of(port, "protocol", PROTOCOLS, here)
+    if (protocol := port.get("appProtocol")) is not None:
+        found += complaints.all_invalid(f"{here}.appProtocol", protocol, label_key(protocol))
     return found
 
 
@@ -64,22 +89,58 @@ def check_slice(new: Document, old: Document | None, subresource: str) -> list[C
         here = f"endpoints[{index}].addresses"
         addresses = endpoint.get("addresses") or []
         if not addresses:
-            found.append(complaints.required(here, "must contain at least 1 address"))
+            found.append(complaints.required(here))
+        if len(addresses) > MOST_ADDRESSES:
+            found.append(complaints.too_many(here, len(addresses), MOST_ADDRESSES))
         for place, address in enumerate(addresses):
-            found += _family(address, family, f"{here}[{place}]")
-    if old is not None:
-        found += complaints.immutable("addressType", family, old.get("addressType"))
+            found += _family(address, (old or {}).get("addressType") or family, here, place)
+        for key, rule in (("hostname", names.dns_label), ("nodeName", names.dns_subdomain)):
+            if endpoint.get(key) is not None:
+                where = f"endpoints[{index}].{key}"
+                found += complaints.all_invalid(where, endpoint[key], rule(endpoint[key]))
+    found += _slice_ports(new.get("ports") or [])
+    if old is not None and family != old.get("addressType"):
+        # Upstream prints no value here.
+        found.append(complaints.invalid("addressType", None, complaints.IMMUTABLE))
     return found
 
 
-def _family(address: str, family: str, field: str) -> list[Cause]:
+def prepare_slice(new: Document, old: Document | None, subresource: str) -> Document:
+    """What is stored has no empty lists."""
+    empty = {key: None for key in ("endpoints", "ports") if new.get(key) == []}
+    return {**new, **empty} if empty else new
+
+
+def _slice_ports(ports: Documents) -> list[Cause]:
+    found, seen = list[Cause](), set[str]()
+    for index, port in enumerate(ports):
+        name, here = port.get("name") or "", f"ports[{index}]"
+        if name:
+            found += complaints.all_invalid(f"{here}.name", name, names.dns_label(name))
+        if name in seen:
+            found.append(complaints.duplicate(f"{here}.name", name))
+        seen.add(name)
+        found += containers.one_of(port, "protocol", PROTOCOLS, here)
+        if (protocol := port.get("appProtocol")) is not None:
+            found += complaints.all_invalid(f"{here}.appProtocol", protocol, label_key(protocol))
+    return found
+
+
+def slice_warnings(new: Document, old: Document | None) -> list[str]:
+    return ["spec.addressType: FQDN endpoints are deprecated"] if new.get("addressType") == "FQDN" else []
+
+
+def _family(address: str, family: str, field: str, place: int) -> list[Cause]:
+    here = f"{field}[{place}]"
+    if family == "FQDN":
+        return complaints.all_invalid(here, address, names.dns_subdomain(address))
     if family not in ("IPv4", "IPv6"):
         return []
     if not is_address(address):
-        return [complaints.invalid(field, address, NOT_AN_ADDRESS)]
+        return [complaints.invalid(here, address, NOT_AN_ADDRESS)]
     if f"IPv{ipaddress.ip_address(address).version}" != family:
         return [complaints.invalid(field, address, f"must be an {family} address")]
-    return []
+    return reachable(address, here, loopback=True)
 
 
 def row(document: Document, now: datetime) -> list[object]:
@@ -115,7 +176,12 @@ ADDRESSES = column("Endpoints", "Addresses and ports at which pods of the servic
 
 RULES: tuple[Rules, ...] = (
     replace(
-        built_in(kinds.ENDPOINTS), default=default, check=check, columns=(shown.NAME, ADDRESSES, shown.AGE), row=row
+        built_in(kinds.ENDPOINTS),
+        deprecation="v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice",
+        default=default,
+        check=check,
+        columns=(shown.NAME, ADDRESSES, shown.AGE),
+        row=row,
     ),
     replace(
         built_in(kinds.ENDPOINT_SLICE),
@@ -137,5 +203,7 @@ RULES: tuple[Rules, ...] = (
             shown.AGE,
         ),
         row=slice_row,
+        prepare=prepare_slice,
+        warnings=slice_warnings,
     ),
 )

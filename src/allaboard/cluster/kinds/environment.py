@@ -24,6 +24,7 @@ VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "me
 RESOURCE_FIELDS = tuple(
     f"{side}.{name}" for side in ("limits", "requests") for name in ("cpu", "ephemeral-storage", "memory")
 )
+DIVISORS = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
 ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
@@ -84,11 +85,21 @@ def _source(name: str, source: Document, field: str) -> list[Cause]:
     if name == "resourceFieldRef":
         return resource_ref(source, field)
     if name == "fileKeyRef":
-        return [complaints.required(f"{field}.{key}") for key in ("key", "volumeName", "path") if not source.get(key)]
+        return _file_ref(source, field)
     found = complaints.all_invalid(f"{field}.name", source.get("name", ""), names.dns_subdomain(source.get("name", "")))
     if not source.get("key"):
         return [*found, complaints.required(f"{field}.key")]
     return found + complaints.all_invalid(f"{field}.key", source["key"], names.config_key(source["key"]))
+
+
+def _file_ref(source: Document, field: str) -> list[Cause]:
+    found = [complaints.required(f"{field}.{key}") for key in ("key", "volumeName", "path") if not source.get(key)]
+    key, name, path = (source.get(part) or "" for part in ("key", "volumeName", "path"))
+    found += complaints.all_invalid(f"{field}.key", key, relaxed_env_name(key))
+    found += complaints.all_invalid(f"{field}.volumeName", name, names.dns_label(name) if name else [])
+    if ".." in path.split("/"):
+        found.append(complaints.invalid(f"{field}.path", path, "must not contain '..'"))
+    return found
 
 
 DOWNWARD = {
@@ -103,14 +114,19 @@ DOWNWARD = {
 
 def field_ref(reference: Document, allowed: tuple[str, ...], field: str) -> list[Cause]:
     """A field of the pod, as a variable or a file may show it."""
-    path = reference.get("fieldPath") or ""
+    path, version = reference.get("fieldPath") or "", reference.get("apiVersion") or ""
+    if not version:
+        return [complaints.required(f"{field}.apiVersion")]
     if not path:
         return [complaints.required(f"{field}.fieldPath")]
+    if version != "v1":
+        why = f"error converting fieldPath: unsupported pod version: {version}"
+        return [complaints.invalid(f"{field}.fieldPath", path, why)]
     base, bracket, rest = path.partition("['")
     if bracket and rest.endswith("']"):
         key = rest[:-2]
         if base not in ("metadata.annotations", "metadata.labels"):
-            return [_unknown_field(field, path)]
+            return [_unknown_field(field, path, "does not support subscript" if base in DOWNWARD else "not supported")]
         words = names.qualified_name(key.lower() if base == "metadata.annotations" else key)
         return complaints.all_invalid(field, key, words)
     if path not in DOWNWARD:
@@ -118,8 +134,8 @@ def field_ref(reference: Document, allowed: tuple[str, ...], field: str) -> list
     return [] if path in allowed else [complaints.not_supported(f"{field}.fieldPath", path, sorted(allowed))]
 
 
-def _unknown_field(field: str, path: str) -> Cause:
-    why = f"error converting fieldPath: field label not supported: {path}"
+def _unknown_field(field: str, path: str, what: str = "not supported") -> Cause:
+    why = f"error converting fieldPath: field label {what}: {path}"
     return complaints.invalid(f"{field}.fieldPath", path, why)
 
 
@@ -134,6 +150,12 @@ def resource_ref(reference: Document, field: str, *, volume: bool = False) -> li
     divisor = quantity.canonical(reference.get("divisor") or "0")
     if name.endswith(".cpu") and divisor not in ("0", "1", "1m"):
         why = "only divisor's values 1m and 1 are supported with the cpu resource"
+        return [complaints.invalid(f"{field}.divisor", name, why)]
+    if not name.endswith(".cpu") and divisor not in ("0", *DIVISORS):
+        resource = name.partition(".")[2]
+        resource = "hugepages" if resource.startswith("hugepages-") else resource
+        resource = {"ephemeral-storage": "local ephemeral storage"}.get(resource, resource)
+        why = f"only divisor's values {', '.join(DIVISORS)} are supported with the {resource} resource"
         return [complaints.invalid(f"{field}.divisor", name, why)]
     return []
 

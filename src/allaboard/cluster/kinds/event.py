@@ -14,6 +14,7 @@ from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.metadata import path_segment
 from allaboard.cluster.rules import Column, Rules, Value, built_in
 
+WORD_LIMIT = 128
 NOTE_LIMIT = 1024
 # A new-style event tells its own story once; only its series goes on.
 FIXED = (
@@ -39,7 +40,16 @@ def check_core(new: Document, old: Document | None, subresource: str) -> list[Ca
 def check_new(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     if old is None:
         return _strict(new, core=False)
-    return [cause for field in FIXED for cause in complaints.immutable(field, new.get(field), old.get(field))]
+    found: list[Cause] = []
+    for field in FIXED:
+        value: object = new.get(field)
+        if field in ("regarding", "related") and value is not None:
+            value = complaints.struct("core.ObjectReference", value)
+        if not complaints.same(new.get(field), old.get(field)):
+            # Upstream names fields as old events do.
+            where = {"note": "message", "regarding": "involvedObject"}.get(field, field)
+            found.append(complaints.invalid(where, value, complaints.IMMUTABLE))
+    return found
 
 
 def _namespace(event: Document, about: str, field: str) -> list[Cause]:
@@ -51,7 +61,8 @@ def _namespace(event: Document, about: str, field: str) -> list[Cause]:
 
 def _strict(new: Document, *, core: bool) -> list[Cause]:
     subject = "involvedObject" if core else "regarding"
-    found = _namespace(new, dig(new, subject, "namespace", default=""), "involvedObject.namespace")
+    about = dig(new, subject, "namespace", default="")
+    found = _namespace(new, about, "involvedObject.namespace") if core else []
     if not new.get("eventTime"):
         found.append(complaints.required("eventTime"))
     else:
@@ -66,15 +77,29 @@ def _strict(new: Document, *, core: bool) -> list[Cause]:
 
 def _reporter(event: Document, *, core: bool) -> list[Cause]:
     controller = event.get("reportingComponent" if core else "reportingController") or ""
-    found: list[Cause] = []
-    if not controller:
-        found.append(complaints.required("reportingController"))
-    found += complaints.all_invalid(
-        "reportingController", controller, names.qualified_name(controller) if controller else []
-    )
+    where = "reportingComponent" if core else "reportingController"
+    found = [] if controller else [complaints.required(where)]
+    found += complaints.all_invalid(where, controller, names.qualified_name(controller))
     for field in ("reportingInstance", "action", "reason"):
         if not event.get(field):
             found.append(complaints.required(field))
+        elif len(event[field]) > WORD_LIMIT:
+            found.append(complaints.invalid(field, "", f"can have at most {WORD_LIMIT} characters"))
+    return found + ([] if core else _unused(event))
+
+
+def _unused(event: Document) -> list[Cause]:
+    """What new events leave to old ones, and what a series must say."""
+    series, found = event.get("series"), list[Cause]()
+    if series is not None and (series.get("count") or 0) < 2:
+        found.append(complaints.invalid("series.count", "", "should be at least 2"))
+    if series is not None and not series.get("lastObservedTime"):
+        found.append(complaints.required("series.lastObservedTime"))
+    old = {"deprecatedFirstTimestamp": "firstTimestamp", "deprecatedLastTimestamp": "lastTimestamp"}
+    old |= {"deprecatedCount": "count", "deprecatedSource": "source"}
+    for key, name in old.items():
+        if event.get(key):
+            found.append(complaints.invalid(name, "", "needs to be unset"))
     return found
 
 

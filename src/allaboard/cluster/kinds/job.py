@@ -8,8 +8,8 @@ from datetime import datetime
 from allaboard.api import kinds, names
 from allaboard.api.documents import Document, dig, without
 from allaboard.api.errors import Cause
-from allaboard.cluster import ages, complaints
-from allaboard.cluster.kinds import jobspec, jobstatus, podspec, podview, shown
+from allaboard.cluster import ages
+from allaboard.cluster.kinds import jobspec, jobstatus, podspec, podwarnings, shown
 from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.rules import Rules, built_in
 
@@ -66,10 +66,12 @@ def with_labels(job: Document) -> Document:
 
 def prepare(new: Document, old: Document | None, subresource: str) -> Document:
     if old is None:
-        # Upstream: labels taken from the template are the template's own map, so they grow with it.
+        # Upstream: labels taken from the template are the template's own map, so they grow with it; only a Job
+        # whose name is made up was copied before.
         own, template = new["metadata"].get("labels"), dig(new, "spec", "template", "metadata", "labels")
         made = _selecting({**new, "status": {}})
-        return with_labels(without(made, "metadata", "labels")) if own is template else made
+        shared = own is template and not (own and new["metadata"].get("generateName"))
+        return with_labels(without(made, "metadata", "labels")) if shared else made
     if subresource == "status":
         return {**new, "spec": old["spec"]}
     return with_labels({**new, "status": old.get("status", {})})
@@ -104,11 +106,10 @@ SURPRISING = "this is used in Pod names and hostnames, which can result in surpr
 def warnings(new: Document, old: Document | None) -> list[str]:
     if old is not None and old["spec"].get("template") == new["spec"].get("template"):
         return []
-    found = podview.spec_warnings(dig(new, "spec", "template", "spec", default={}), "spec.template.spec")
+    found = podwarnings.of_template(dig(new, "spec", "template", default={}), "spec.template")
     words = names.dns_label(str(new["metadata"].get("name", ""))) if old is None else []
     if words:
-        listed = complaints.shown(words).replace('","', '" "')
-        found.insert(0, f"metadata.name: {SURPRISING}; a DNS label is recommended: {listed}")
+        found.insert(0, f"metadata.name: {SURPRISING}; a DNS label is recommended: [{' '.join(words)}]")
     return found
 
 
@@ -164,6 +165,13 @@ def _duration(job: Document, now: datetime) -> str:
     return "" if start is None else ages.span(((end or now) - start).total_seconds())
 
 
+def implies_labels(job: Document) -> bool:
+    """Whether a new Job's labels are those the server gave its pods. Upstream fills them in whenever it reads the Job,
+    and stores them with the first write of any kind, which therefore is one even if it changes nothing."""
+    labels = job["metadata"].get("labels") or {}
+    return UID_LABELS[1] in labels and labels == dig(job, "spec", "template", "metadata", "labels")
+
+
 def _successful(job: Document) -> str:
     return str(dig(job, "status", "succeeded", default=0))
 
@@ -178,6 +186,7 @@ RULES: tuple[Rules, ...] = (
         fields={"status.successful": _successful},
         orphans=True,
         orphan_warning=ORPHANING,
+        incomplete=implies_labels,
         columns=COLUMNS,
         row=row,
     ),

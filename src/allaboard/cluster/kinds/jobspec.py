@@ -106,7 +106,8 @@ def template_free(spec: Document, field: str) -> list[Cause]:
 def _managed_by(value: str, field: str) -> list[Cause]:
     found = []
     for cause in names.domain_prefixed_path(value, field):
-        found.append(complaints.invalid(field, value, cause.message) if value else complaints.required(field))
+        accused = names.accused(value, cause.message)
+        found.append(complaints.invalid(field, accused, cause.message) if value else complaints.required(field))
     return [*found, complaints.too_long(field, 63)] if len(value.encode()) > 63 else found
 
 
@@ -289,7 +290,9 @@ def on_update(new: Document, old: Document) -> list[Cause]:
     then, now = before.get("template") or {}, after.get("template") or {}
     if _may_move(old):
         then = _as_now(then, now)
-    return found + complaints.immutable("spec.template", now, then)
+    if complaints.same(now, then):
+        return found
+    return [*found, complaints.invalid("spec.template", printed("template", now), complaints.IMMUTABLE)]
 
 
 def _completions(after: Document, before: Document) -> list[Cause]:
@@ -344,16 +347,20 @@ def _take(target: Document, source: Document, key: str) -> None:
 # How upstream prints what may not change: its own structs, by Go's names and in Go's order
 
 
+STRUCTS = {
+    "template": "core.PodTemplateSpec",
+    "successPolicy": "batch.SuccessPolicy",
+    "podFailurePolicy": "batch.PodFailurePolicy",
+}
+
+
 def printed(key: str, value: object) -> object:
     if not isinstance(value, dict):
         return value
     if key == "selector":
         return complaints.Ordered(_in_order(value))
-    rules = value.get("rules")
-    if key == "successPolicy":
-        return complaints.Ordered({"Rules": [_success(rule) for rule in rules or ()]})
-    if key == "podFailurePolicy":
-        return complaints.Ordered({"Rules": None if rules is None else [_failure(rule) for rule in rules]})
+    if key in STRUCTS:
+        return complaints.struct(STRUCTS[key], value)
     return value
 
 
@@ -366,18 +373,3 @@ def _in_order(selector: Document) -> Document:
 
 def _expression(expression: Document) -> Document:
     return {part: expression[part] for part in ("key", "operator", "values") if part in expression}
-
-
-def _success(rule: Document) -> Document:
-    return {"SucceededIndexes": rule.get("succeededIndexes"), "SucceededCount": rule.get("succeededCount")}
-
-
-def _failure(rule: Document) -> Document:
-    codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
-    names_of_codes = (("ContainerName", "containerName"), ("Operator", "operator"), ("Values", "values"))
-    return {
-        "Action": rule.get("action", ""),
-        "OnExitCodes": None if codes is None else {go: codes.get(name) for go, name in names_of_codes},
-        "OnPodConditions": conditions
-        and [{"Type": c.get("type", ""), "Status": c.get("status", "")} for c in conditions],
-    }

@@ -103,8 +103,15 @@ def _finished(new: Document, flipped: set[str], changed: set[str]) -> list[Cause
     if over and (ended or "terminating" in changed) and (status.get("terminating") or 0) > 0:
         why = "terminating>0 is invalid for finished job"
         found.append(complaints.invalid("status.terminating", status["terminating"], why))
-    if changed & {"ready", "active"} and (status.get("ready") or 0) > (status.get("active") or 0):
-        found.append(complaints.invalid("status.ready", status["ready"], "cannot set more ready pods than active"))
+    if changed & {"ready", "active"} and (status.get("ready") or 0) > max(status.get("active") or 0, 0):
+        ready = status.get("ready") or 0
+        found.append(complaints.invalid("status.ready", ready, "cannot set more ready pods than active"))
+    seen = set[str]()
+    for side in ("succeeded", "failed"):
+        for index, uid in enumerate(uncounted.get(side) or ()):
+            if uid in seen:
+                found.append(complaints.duplicate(f"status.uncountedTerminatedPods.{side}[{index}]", uid))
+            seen.add(uid)
     return found
 
 

@@ -29,6 +29,12 @@ def _filled(limit: Document) -> Document:
     return {**limit} | ({"default": limits} if limits else {}) | ({"defaultRequest": requests} if requests else {})
 
 
+def prepare(new: Document, old: Document | None, subresource: str) -> Document:
+    """What is stored has no empty lists."""
+    spec = new.get("spec") or {}
+    return {**new, "spec": {**spec, "limits": None}} if spec.get("limits") == [] else new
+
+
 def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     found, seen = list[Cause](), set[str]()
     for index, limit in enumerate((new.get("spec") or {}).get("limits") or ()):
@@ -114,6 +120,7 @@ RULES: tuple[Rules, ...] = (
     replace(
         built_in(kinds.LIMIT_RANGE),
         default=default,
+        prepare=prepare,
         check=check,
         columns=(shown.NAME, shown.CREATED_AT),
         row=shown.stamped_row,

@@ -25,6 +25,9 @@ def causes(mounts: Documents, container: Document, volumes: dict[str, Document],
         seen.add(path)
         if any(device.get("name") == name for device in devices):
             found.append(complaints.invalid(f"{here}.name", name, "must not already exist in volumeDevices"))
+        if any(device.get("devicePath") == path for device in devices):
+            why = "must not already exist as a path in volumeDevices"
+            found.append(complaints.invalid(f"{here}.mountPath", path, why))
         if len(mount) > 2:
             found += _mount_details(mount, container, field, here)
     return found
@@ -72,8 +75,8 @@ def no_backsteps(path: str, field: str) -> list[Cause]:
     return [complaints.invalid(field, path, "must not contain '..'")] if ".." in path.split("/") else []
 
 
-def device_causes(devices: Documents, volumes: dict[str, Document], field: str) -> list[Cause]:
-    found: list[Cause] = []
+def device_causes(devices: Documents, mounts: Documents, volumes: dict[str, Document], field: str) -> list[Cause]:
+    found, named, placed = list[Cause](), set[str](), set[str]()
     for index, device in enumerate(devices):
         here, name = f"{field}[{index}]", device.get("name") or ""
         if not name:
@@ -89,4 +92,13 @@ def device_causes(devices: Documents, volumes: dict[str, Document], field: str) 
             found.append(complaints.required(f"{here}.devicePath"))
         elif ".." in path.split("/"):
             found.append(complaints.invalid(f"{here}.devicePath", path, "can not contain backsteps ('..')"))
+        whys = ["must be unique"] if name in named else []
+        whys += ["must not already exist in volumeMounts"] if any(m.get("name") == name for m in mounts) else []
+        found += complaints.all_invalid(f"{here}.name", name, whys)
+        whys = ["must be unique"] if path in placed else []
+        if path and any(mount.get("mountPath") == path for mount in mounts):
+            whys.append("must not already exist as a path in volumeMounts")
+        found += complaints.all_invalid(f"{here}.devicePath", path, whys)
+        named.add(name)
+        placed.add(path)
     return found

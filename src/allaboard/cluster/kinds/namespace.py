@@ -43,7 +43,8 @@ def prepare(new: Document, old: Document | None, subresource: str) -> Document:
 def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     if subresource == "finalize" or old is None:
         listed = dig(new, "spec", "finalizers", default=[])
-        return [cause for index, name in enumerate(listed) for cause in _finalizer(name, f"spec.finalizers[{index}]")]
+        wheres = [f"spec.finalizers[{index}]" if old is not None else "spec.finalizers" for index in range(len(listed))]
+        return [cause for name, where in zip(listed, wheres, strict=True) for cause in _finalizer(name, where)]
     if subresource != "status":
         return []
     phase, leaving = dig(new, "status", "phase", default=""), bool(new["metadata"].get("deletionTimestamp"))
@@ -84,7 +85,6 @@ RULES: tuple[Rules, ...] = (
         prepare=prepare,
         check=check,
         fields={"status.phase": _phase},
-        accepted=frozenset({"name"}),
         answers_object=True,
         columns=(shown.NAME, column("Status", "The status of the namespace"), shown.AGE),
         row=row,

@@ -9,8 +9,8 @@ from allaboard.api import kinds
 from allaboard.api.documents import Document, Documents, dig, without
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
-from allaboard.cluster.kinds import placement, shown
-from allaboard.cluster.kinds.service import network
+from allaboard.cluster.kinds import placement, resources, shown
+from allaboard.cluster.kinds.networks import network
 from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.metadata import label_value
 from allaboard.cluster.rules import Rules, built_in
@@ -25,7 +25,7 @@ def default(node: Document) -> Document:
     capacity = status.get("capacity")
     if capacity and not status.get("allocatable"):
         status = {**status, "allocatable": capacity}
-    if spec.get("podCIDR") and not spec.get("podCIDRs"):
+    if spec.get("podCIDR") and (spec.get("podCIDRs") or [""])[0] != spec["podCIDR"]:
         spec = {**spec, "podCIDRs": [spec["podCIDR"]]}
     elif spec.get("podCIDRs") and not spec.get("podCIDR"):
         spec = {**spec, "podCIDR": spec["podCIDRs"][0]}
@@ -46,12 +46,26 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     found = taints(dig(new, "spec", "taints", default=[]), "metadata.taints")
     for index, text in enumerate(dig(new, "spec", "podCIDRs", default=[])):
         found += network(text, f"spec.podCIDRs[{index}]")
+    ranges = dig(new, "spec", "podCIDRs", default=[])
+    if len(ranges) > 1 and len({":" in text for text in ranges}) < len(ranges):
+        why = "may specify no more than one CIDR for each IP family"
+        found.append(complaints.invalid("spec.podCIDRs", ranges, why))
+    for part in ("capacity", "allocatable"):
+        for name, amount in dig(new, "status", part, default={}).items():
+            words = resources.amount_complaints(name, str(amount))
+            found += complaints.all_invalid(f"status.{part}.{name}", amount, words)
+    listed = dig(new, "status", "addresses", default=[])
+    for index, address in enumerate(listed):
+        if address in listed[:index]:
+            value = complaints.Ordered({"Type": address.get("type", ""), "Address": address.get("address", "")})
+            found.append(complaints.duplicate(f"status.addresses[{index}]", value))
     if old is None:
         return found
     after, before = new.get("spec") or {}, old.get("spec") or {}
     if before.get("providerID") and after.get("providerID") != before["providerID"]:
         # Upstream prints no value here.
-        found.append(complaints.invalid("spec.providerID", None, "field cannot be modified once set"))
+        did = "modified" if after.get("providerID") else "cleared"
+        found.append(complaints.invalid("spec.providerID", None, f"field cannot be {did} once set"))
     if after.get("externalID") != before.get("externalID"):
         found.append(complaints.forbidden("spec.externalID", "may not be updated"))
     if before.get("podCIDRs") and after.get("podCIDRs") != before["podCIDRs"]:

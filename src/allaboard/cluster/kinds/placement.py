@@ -143,6 +143,10 @@ def _pod_term(term: Document, field: str) -> list[Cause]:
         found += complaints.all_invalid(f"{field}.namespace", name, names.dns_label(name))
     for part in ("matchLabelKeys", "mismatchLabelKeys"):
         found += _label_keys(term, part, field)
+    for index, name in enumerate(term.get("matchLabelKeys") or ()):
+        if name in (term.get("mismatchLabelKeys") or ()):
+            why = "exists in both matchLabelKeys and mismatchLabelKeys"
+            found.append(complaints.invalid(f"{field}.matchLabelKeys[{index}]", name, why))
     key = term.get("topologyKey") or ""
     if not key:
         found.append(complaints.required(f"{field}.topologyKey", "can not be empty"))
@@ -177,7 +181,9 @@ def _toleration(given: Document, here: str) -> list[Cause]:
             why = "value must be empty when `operator` is 'Exists'"
             found.append(complaints.invalid(f"{here}.operator", value, why))
     else:
-        found.append(complaints.not_supported(f"{here}.operator", operator, ("Equal", "Exists")))
+        # Upstream names two more where one of them is asked for: a closed gate keeps them from being used.
+        known = ("Equal", "Exists", "Lt", "Gt") if operator in ("Lt", "Gt") else ("Equal", "Exists")
+        found.append(complaints.not_supported(f"{here}.operator", operator, known))
     if effect and effect not in EFFECTS:
         found.append(complaints.not_supported(f"{here}.effect", effect, EFFECTS))
     return found
@@ -185,7 +191,7 @@ def _toleration(given: Document, here: str) -> list[Cause]:
 
 def spread(constraints: Documents, field: str) -> list[Cause]:
     """Topology spread constraints: how even, over what, and each pair only once."""
-    seen, found = set[tuple[str, str]](), list[Cause]()
+    found: list[Cause] = []
     for index, constraint in enumerate(constraints):
         here = f"{field}[{index}]"
         key, action = constraint.get("topologyKey") or "", constraint.get("whenUnsatisfiable") or ""
@@ -197,10 +203,10 @@ def spread(constraints: Documents, field: str) -> list[Cause]:
         if action not in ("DoNotSchedule", "ScheduleAnyway"):
             choices = ("DoNotSchedule", "ScheduleAnyway")
             found.append(complaints.not_supported(f"{here}.whenUnsatisfiable", action, choices))
-        if (key, action) in seen:
-            pair = f"{{{key}, {action}}}"
-            found.append(complaints.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", pair))
-        seen.add((key, action))
+        for later in constraints[index + 1 :]:
+            if (later.get("topologyKey") or "", later.get("whenUnsatisfiable") or "") == (key, action):
+                pair = f"{{{key}, {action}}}"
+                found.append(complaints.duplicate(f"{here}.{{topologyKey, whenUnsatisfiable}}", pair))
         found += _domains(constraint.get("minDomains"), action, f"{here}.minDomains")
         for part in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
             if constraint.get(part) is not None and constraint[part] not in ("Honor", "Ignore"):

@@ -6,28 +6,33 @@ from dataclasses import replace
 from datetime import datetime
 
 from allaboard.api import kinds, quantity
-from allaboard.api.documents import Document, dig, without
+from allaboard.api.documents import Document, dig
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
-from allaboard.cluster.kinds import containers, podchange, podspec, podview
+from allaboard.cluster.kinds import containers, gated, podchange, podnotes, podspec, podview, podwarnings, selected
+from allaboard.cluster.molds import Molds
 from allaboard.cluster.rules import Rules, Value, built_in
 
 
 def default(pod: Document) -> Document:
     """What a Pod has beyond a template: links to services, and requests where only limits are given."""
-    spec = podspec.default(pod.get("spec") or {})
+    return _with_status({**pod, "spec": _default_spec(pod.get("spec") or {})})
+
+
+def _default_spec(given: Document) -> Document:
+    spec = podspec.default(given)
     spec.setdefault("enableServiceLinks", True)
     for part in ("containers", "initContainers"):
         if part in spec:
-            spec[part] = [containers.requests_from_limits(container) for container in spec[part]]
+            spec[part] = containers.default_of_pod(spec[part])
     if spec.get("hostNetwork"):
         spec["containers"] = [_host_ports(container) for container in spec["containers"]]
+    return spec
+
+
+def _with_status(pod: Document) -> Document:
     status = pod.get("status") or {}
-    return {
-        **pod,
-        "spec": spec,
-        "status": _addressed(status) if status.get("podIP") or status.get("podIPs") else status,
-    }
+    return {**pod, "status": _addressed(status) if status.get("podIP") or status.get("podIPs") else status}
 
 
 def _addressed(status: Document) -> Document:
@@ -49,7 +54,8 @@ def _together(spec: Document) -> Document:
             if name.startswith("hugepages-") or (side == "requests" and name in ("cpu", "memory")):
                 target.setdefault(name, str(amount))
     for name, amount in limits.items():
-        requests.setdefault(name, amount)
+        if name in ("cpu", "memory") or name.startswith("hugepages-"):
+            requests.setdefault(name, amount)
     return {**own} | ({"limits": limits} if limits else {}) | ({"requests": requests} if requests else {})
 
 
@@ -66,8 +72,8 @@ def _on_host(port: Document) -> Document:
 
 def prepare(new: Document, old: Document | None, subresource: str) -> Document:
     if old is None:
-        # Upstream: workloadRef is behind a gate that is closed.
-        new = without(new, "spec", "workloadRef")
+        new = {**new, "spec": gated.open_only(new["spec"])}
+        new = selected.merged(podnotes.settled(new))
         if new["spec"].get("terminationGracePeriodSeconds", 0) < 0:
             new = {**new, "spec": {**new["spec"], "terminationGracePeriodSeconds": 1}}
         if new["spec"].get("resources"):
@@ -122,7 +128,7 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
 
 def _on_create(pod: Document) -> list[Cause]:
     spec = pod["spec"]
-    found = podspec.causes(spec, "spec") + _only_for_pods(spec)
+    found = podspec.causes(spec, "spec") + _only_for_pods(spec) + podnotes.causes(pod)
     if spec.get("ephemeralContainers"):
         found.append(complaints.forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):
@@ -200,12 +206,13 @@ RULES: tuple[Rules, ...] = (
         default=default,
         prepare=prepare,
         check=check,
-        warnings=podview.warnings,
+        warnings=podwarnings.warnings,
         fields=FIELDS,
         accepted=frozenset({"status.podIPs"}),
         answers_object=True,
         grace=grace,
         columns=podview.COLUMNS,
         row=podview.row,
+        molds=Molds("hostname", rest=_with_status),
     ),
 )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from allaboard.api import names
 from allaboard.api.documents import Document, Documents, dig
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import containers, difference, placement, volumes
+from allaboard.cluster.kinds.networks import NOT_AN_ADDRESS, is_address
 from allaboard.cluster.kinds.podspec import quality
+from allaboard.schema import gostructs
 
 CHANGEABLE = (
     "`spec.containers[*].image`",
@@ -36,7 +39,7 @@ def causes(new: Document, old: Document) -> list[Cause]:
     found += broken
     if _differs(munged, before):
         why = f"pod updates may not change fields other than {','.join(CHANGEABLE)}"
-        found.append(complaints.forbidden("spec", f"{why}\n{difference.between(before, munged)}"))
+        found.append(complaints.forbidden("spec", f"{why}\n{difference.between('core.PodSpec', before, munged)}"))
     return found
 
 
@@ -44,9 +47,7 @@ def _images(listed: Documents, field: str) -> list[Cause]:
     found: list[Cause] = []
     for index, container in enumerate(listed):
         image = container.get("image") or ""
-        if not image:
-            found.append(complaints.required(f"{field}[{index}].image"))
-        elif image != image.strip():
+        if image != image.strip():
             why = "must not have leading or trailing whitespace"
             found.append(complaints.invalid(f"{field}[{index}].image", image, why))
     return found
@@ -114,7 +115,8 @@ def _node_selector(after: Document, before: Document) -> list[Cause]:
     """While a gate holds, the selector may grow."""
     if all(after.get(key) == value for key, value in before.items()):
         return []
-    return [complaints.invalid("spec.nodeSelector", after, "only additions are allowed (no mutations or deletions)")]
+    why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+    return [complaints.invalid("spec.nodeSelector", after, why)]
 
 
 def _node_affinity(munged: Document, before: Document) -> list[Cause]:
@@ -127,11 +129,15 @@ def _node_affinity(munged: Document, before: Document) -> list[Cause]:
     now = dig(after_node, required, "nodeSelectorTerms", default=[])
     where = f"spec.affinity.nodeAffinity.{required}.nodeSelectorTerms"
     if terms and len(now) != len(terms):
-        found.append(
-            complaints.invalid(where, now, "no additions/deletions to non-empty NodeSelectorTerms list are allowed")
-        )
-    elif any(not _tightens(after, then) for after, then in zip(now, terms, strict=False)):
-        found.append(complaints.invalid(where, now, "only additions are allowed (no mutations or deletions)"))
+        shape = complaints.Ordered([gostructs.printed("core.NodeSelectorTerm", term) for term in now] or None)
+        why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        found.append(complaints.invalid(where, shape, why))
+    else:
+        for index, (after, then) in enumerate(zip(now, terms, strict=False)):
+            if not _tightens(after, then):
+                value = complaints.struct("core.NodeSelectorTerm", after)
+                why = "only additions are allowed (no mutations or deletions)"
+                found.append(complaints.invalid(f"{where}[{index}]", value, why))
     affinity = {**(munged.get("affinity") or {})}
     affinity.pop("nodeAffinity", None)
     if before_node is not None:
@@ -161,7 +167,36 @@ def status_causes(new: Document, old: Document) -> list[Cause]:
     if policy != "Always":
         now, then = after.get("containerStatuses") or [], before.get("containerStatuses") or []
         found += _no_resurrection(now, then, policy)
-    return found + _conditions(after.get("conditions") or [])
+    found += _conditions(after.get("conditions") or []) + _addresses(after)
+    name = after.get("nominatedNodeName") or ""
+    if name and name != before.get("nominatedNodeName"):
+        if dig(new, "spec", "nodeName"):
+            why = "may not be set on pods that are already bound to a node"
+            found.append(complaints.forbidden("status.nominatedNodeName", why))
+        found += complaints.all_invalid("status.nominatedNodeName", name, names.dns_subdomain(name))
+    if (after.get("observedGeneration") or 0) < 0:
+        why = "must be a non-negative integer"
+        found.append(complaints.invalid("status.observedGeneration", after["observedGeneration"], why))
+    return found
+
+
+def _addresses(status: Document) -> list[Cause]:
+    """Where a pod is: addresses, no more than one of each family."""
+    found: list[Cause] = []
+    for key in ("podIPs", "hostIPs"):
+        listed = [entry.get("ip") or "" for entry in status.get(key) or ()]
+        for index, text in enumerate(listed):
+            if not is_address(text):
+                where = f"status.podIPs[{index}]" if key == "podIPs" else f"status.hostIPs[{index}].ip"
+                found.append(complaints.invalid(where, text, NOT_AN_ADDRESS))
+        if len(listed) > 1 and len({":" in text for text in listed}) < len(listed):
+            shape = complaints.Ordered([{"IP": text} for text in listed])
+            why = "may specify no more than one IP for each IP family"
+            found.append(complaints.invalid(f"status.{key}", shape, why))
+    hosts = status.get("hostIPs") or []
+    if hosts and hosts[0].get("ip") != status.get("hostIP"):
+        found.append(complaints.invalid("status.hostIPs[0].ip", hosts[0].get("ip"), "must be equal to `hostIP`"))
+    return found
 
 
 def _no_resurrection(after: Documents, before: Documents, policy: str) -> list[Cause]:
@@ -180,10 +215,10 @@ def _no_resurrection(after: Documents, before: Documents, policy: str) -> list[C
 
 
 def _conditions(listed: Documents) -> list[Cause]:
-    found = []
+    found: list[Cause] = []
     for index, condition in enumerate(listed):
-        if not condition.get("type"):
-            found.append(complaints.required(f"status.conditions[{index}].type"))
+        kind = condition.get("type") or ""
+        found += complaints.all_invalid(f"status.conditions[{index}].Type", kind, names.qualified_name(kind))
     return found
 
 

@@ -10,7 +10,7 @@ from allaboard.api import names
 from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
-from allaboard.cluster.kinds import containers, placement, resources, security, volumes
+from allaboard.cluster.kinds import containers, placement, resources, security, volumes, windows
 from allaboard.cluster.metadata import NameRule, annotation_causes, label_causes, label_key
 from allaboard.cluster.store import encode
 
@@ -44,6 +44,8 @@ def default(spec: Document) -> Document:
             filled[more] = containers.default_all(spec[more])
     if spec.get("volumes"):
         filled["volumes"] = volumes.default_all(spec["volumes"])
+    if spec.get("overhead"):
+        filled["overhead"] = resources.in_milli({"limits": spec["overhead"]})["limits"]
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         # The old name of the field always mirrors the new one.
@@ -57,6 +59,8 @@ def default_template(template: Document) -> Document:
 
 def quality(spec: Document) -> str:
     """Guaranteed where every container's limits equal its requests, BestEffort where nothing is asked for."""
+    if spec.get("resources"):
+        spec = {"containers": [{"resources": spec["resources"]}]}
     asked, guaranteed = False, True
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         wanted = container.get("resources") or {}
@@ -73,7 +77,7 @@ def _compute(listed: Document | None) -> Document:
 
 
 _SOUND: dict[bytes, None] = {}  # specs without a breach, host names left out
-_MOST_SOUND = 1024
+_MOST_SOUND = 256
 
 
 def causes(spec: Document, field: str) -> list[Cause]:
@@ -94,7 +98,7 @@ def _anonymous(spec: Document) -> bytes:
 
     Another name of the same form in the same places breaks no rule that this one keeps.
     """
-    text = encode({key: value for key, value in spec.items() if key != "hostname"})
+    text = encode({**spec, "hostname": ""} if "hostname" in spec else spec)
     for volume in spec.get("volumes") or ():
         if TOKEN_VOLUME.fullmatch(volume.get("name") or ""):
             return text.replace(volume["name"].encode(), b"\0")
@@ -105,6 +109,7 @@ def _breaches(spec: Document, field: str) -> list[Cause]:
     mountable, found = volumes.causes(spec.get("volumes") or [], f"{field}.volumes")
     found += containers.regular(spec, mountable, f"{field}.containers")
     found += containers.initial(spec, mountable, f"{field}.initContainers")
+    found += _files(spec, field)
     if spec.get("ephemeralContainers"):
         found += containers.ephemeral(spec, mountable, f"{field}.ephemeralContainers")
     found += _claims(spec, f"{field}.resourceClaims")
@@ -122,6 +127,22 @@ def _breaches(spec: Document, field: str) -> list[Cause]:
     found += _numbers(spec, field)
     found += placement.tolerations(spec.get("tolerations") or [], f"{field}.tolerations")
     return found + _host_aliases(spec, f"{field}.hostAliases")
+
+
+def _files(spec: Document, field: str) -> list[Cause]:
+    """Variables that stand in a file of a volume: the volume must be a directory of the pod's own."""
+    sources, found = {volume.get("name"): volume for volume in spec.get("volumes") or ()}, list[Cause]()
+    for container, here in windows.containers_of(spec, field):
+        for index, variable in enumerate(container.get("env") or ()):
+            reference = (variable.get("valueFrom") or {}).get("fileKeyRef")
+            if reference is None:
+                continue
+            name, where = reference.get("volumeName") or "", f"{here}.env[{index}].valueFrom.fileKeyRef.volumeName"
+            if name not in sources:
+                found.append(complaints.not_found(where, name))
+            elif sources[name].get("emptyDir") is None:
+                found.append(complaints.invalid(where, name, "referenced volume must be of type emptyDir"))
+    return found
 
 
 def _host_network(spec: Document, field: str) -> list[Cause]:

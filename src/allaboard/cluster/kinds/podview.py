@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from allaboard.api import quantity
 from allaboard.api.documents import Document, Documents, dig
 from allaboard.cluster import ages
 from allaboard.cluster.kinds import shown
@@ -122,61 +121,3 @@ def _gates(spec: Document, status: Document) -> str:
         return shown.NONE
     true = {c.get("type") for c in status.get("conditions") or () if c.get("status") == "True"}
     return f"{sum(1 for gate in gates if gate.get('conditionType') in true)}/{len(gates)}"
-
-
-# Warnings
-
-
-def warnings(new: Document, old: Document | None) -> list[str]:
-    return spec_warnings(new.get("spec") or {}, "spec") if old is None else []
-
-
-def spec_warnings(spec: Document, field: str) -> list[str]:
-    """What is legal and surely not meant."""
-    found: list[str] = []
-    ports: dict[tuple[object, object], str] = {}
-    for part in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(part) or ()):
-            here = f"{field}.{part}[{index}]"
-            found += _fractions(container, here) + _hidden(container.get("env") or [], here)
-            found += _same_port(container.get("ports") or [], ports, here)
-    names = [one.get("name") for one in spec.get("imagePullSecrets") or ()]
-    for index, name in enumerate(names):
-        if name in names[:index]:
-            found.append(f'{field}.imagePullSecrets[{index}].name: duplicate name "{name}"')
-        if not name:
-            found.append(f'{field}.imagePullSecrets[{index}].name: invalid empty name ""')
-    return found
-
-
-def _fractions(container: Document, here: str) -> list[str]:
-    found = []
-    for side in ("limits", "requests"):
-        for name in ("memory", "ephemeral-storage"):
-            amount = dig(container, "resources", side, name)
-            if amount is not None and quantity.parse(amount).milli_value() % 1000:
-                where = f"{here}.resources.{side}[{name}]"
-                found.append(f'{where}: fractional byte value "{amount}" is invalid, must be an integer')
-    return found
-
-
-def _hidden(env: Documents, here: str) -> list[str]:
-    seen, found = set[str](), list[str]()
-    for index, variable in enumerate(env):
-        name, value = variable.get("name", ""), variable.get("value") or ""
-        reference = f"$({name})"
-        if name in seen and (variable.get("valueFrom") or value == reference or reference not in value):
-            hides = f'hides previous definition of "{name}", which may be dropped when using apply'
-            found.append(f"{here}.env[{index}]: {hides}")
-        seen.add(name)
-    return found
-
-
-def _same_port(ports: Documents, seen: dict[tuple[object, object], str], here: str) -> list[str]:
-    found = []
-    for index, port in enumerate(ports):
-        key, where = (port.get("containerPort"), port.get("protocol")), f"{here}.ports[{index}]"
-        if key in seen:
-            found.append(f"{where}: duplicate port definition with {seen[key]}")
-        seen.setdefault(key, where)
-    return found

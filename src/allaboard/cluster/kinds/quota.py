@@ -41,6 +41,8 @@ AMOUNTS = frozenset(
     ]
 )
 ONLY_THERE = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")
+OPPOSITES = (("Terminating", "NotTerminating"), ("BestEffort", "NotBestEffort"))
+STANDARD = AMOUNTS - {"requests.storage"} | COUNTED
 SCOPES = frozenset(
     [
         "Terminating",
@@ -56,18 +58,29 @@ SCOPES = frozenset(
 
 def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     if subresource == "status":
-        return []
+        status = new.get("status") or {}
+        return [c for part in ("hard", "used") for c in _amounts(status.get(part) or {}, f"status.{part}")]
     spec, found = new.get("spec") or {}, list[Cause]()
-    for name, amount in (spec.get("hard") or {}).items():
-        where = f"spec.hard[{name}]"
-        found += complaints.all_invalid(where, name, _name(name))
-        found += complaints.all_invalid(where, str(amount), _amount(name, str(amount)))
+    found += _amounts(spec.get("hard") or {}, "spec.hard")
     scopes = spec.get("scopes") or []
     if any(scope not in SCOPES for scope in scopes):
         found.append(complaints.invalid("spec.scopes", scopes, "unsupported scope"))
+    if any(set(pair) <= set(scopes) for pair in OPPOSITES):
+        found.append(complaints.invalid("spec.scopes", scopes, "conflicting scopes"))
+    limited = [name for name in spec.get("hard") or () if name != "pods" and name in STANDARD]
+    if "BestEffort" in scopes and limited:
+        found += [complaints.invalid("spec.scopes", scopes, "unsupported scope applied to resource") for _ in limited]
     found += _scope_selector(dig(spec, "scopeSelector", "matchExpressions", default=[]))
     if old is not None:
-        found += complaints.immutable("spec.scopes", scopes, dig(old, "spec", "scopes", default=[]))
+        found += complaints.immutable("spec.scopes", scopes or None, dig(old, "spec", "scopes"))
+    return found
+
+
+def _amounts(listed: Document, field: str) -> list[Cause]:
+    found: list[Cause] = []
+    for name, amount in listed.items():
+        found += complaints.all_invalid(f"{field}[{name}]", name, _name(name))
+        found += complaints.all_invalid(f"{field}[{name}]", str(amount), _amount(name, str(amount)))
     return found
 
 
@@ -79,7 +92,11 @@ def _scope_selector(expressions: Documents) -> list[Cause]:
         if scope not in SCOPES:
             found.append(complaints.invalid(f"{where}.scopeName", scope, "unsupported scope"))
         if scope in ONLY_THERE and operator != "Exists":
-            why = f"must be 'Exist' when scope is any of {', '.join(ONLY_THERE)}"
+            why = (
+                "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
+                "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or "
+                "ResourceQuotaScopeCrossNamespacePodAffinity"
+            )
             found.append(complaints.invalid(f"{where}.operator", operator, why))
         if operator in ("In", "NotIn"):
             if not values:

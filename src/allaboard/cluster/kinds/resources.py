@@ -42,6 +42,19 @@ STANDARD = frozenset(
 )
 
 
+def in_milli(asked: Document) -> Document:
+    """Requests and limits rounded up to what the server keeps: thousandths."""
+    sides = {side: listed for side in ("limits", "requests") if (listed := asked.get(side))}
+    rounded = {side: {name: _milli(amount) for name, amount in listed.items()} for side, listed in sides.items()}
+    return asked if all(rounded[side] == sides[side] for side in sides) else {**asked, **rounded}
+
+
+@lru_cache(maxsize=4096)
+def _milli(amount: str) -> str:
+    value = quantity.parse(amount)
+    return amount if value.nanos % 1_000_000 == 0 else quantity.canonical(f"{value.milli_value()}m")
+
+
 Named = Callable[[str], tuple[str, ...]]
 
 
@@ -65,7 +78,7 @@ def is_extended(name: str) -> bool:
 def name_complaints(name: str) -> tuple[str, ...]:
     """What is wrong with a resource name of a container."""
     if found := names.qualified_name(name):
-        return tuple(found)
+        return (*found, "must be a standard resource for containers") if "/" not in name else tuple(found)
     if "/" not in name:
         known = name in FOR_CONTAINERS or is_huge(name)
         typed = () if name in STANDARD or is_huge(name) else ("must be a standard resource type or fully qualified",)
@@ -102,7 +115,7 @@ def _pages(name: str, value: quantity.Quantity) -> list[str]:
     try:
         page = quantity.parse(name.removeprefix(HUGE_PAGES))
     except quantity.BadQuantity:
-        return []
+        return [f"{value} is not positive integer multiple of {name}"]
     whole = value.nanos > 0 and value.nanos % page.nanos == 0
     return [] if whole or value.nanos == 0 else [f"{value} is not positive integer multiple of {name}"]
 
@@ -134,6 +147,12 @@ def whole_pod(spec: Document, field: str) -> list[Cause]:
     found += requirements(asked, field, pod_name_complaints)
     listed = spec.get("containers") or []
     sums = quantity.total([quantity.resources((c.get("resources") or {}).get("requests")) for c in listed])
+    for name, limit in (asked.get("limits") or {}).items():
+        for index, container in enumerate(listed):
+            amount = ((container.get("resources") or {}).get("limits") or {}).get(name)
+            if amount is not None and quantity.parse(amount) > quantity.parse(limit):
+                why = f"must be less than or equal to pod limits of {limit}"
+                found.append(complaints.invalid(f"{field}.containers[{index}][{name}].limits", amount, why))
     for name, amount in sums.items():
         own = (asked.get("requests") or {}).get(name)
         if own is not None and amount > quantity.parse(own):

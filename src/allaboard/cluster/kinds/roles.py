@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from allaboard.api import kinds
+from allaboard.api import kinds, names
 from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
@@ -39,7 +39,7 @@ def check_cluster_role(new: Document, old: Document | None, subresource: str) ->
 def _rule(rule: Document, here: str, *, namespaced: bool) -> list[Cause]:
     found: list[Cause] = []
     if not rule.get("verbs"):
-        found.append(complaints.required(f"{here}.verbs", "verbs must contain at least one value"))
+        found.append(complaints.required(f"{here}.verbs"))
     if urls := rule.get("nonResourceURLs"):
         if namespaced:
             why = "namespaced rules cannot apply to non-resource URLs"
@@ -53,6 +53,11 @@ def _rule(rule: Document, here: str, *, namespaced: bool) -> list[Cause]:
     if not rule.get("resources"):
         found.append(complaints.required(f"{here}.resources", "resource rules must supply at least one resource"))
     return found
+
+
+def prepare_role(new: Document, old: Document | None, subresource: str) -> Document:
+    """What is stored has no empty lists."""
+    return {**new, "rules": None} if new.get("rules") == [] else new
 
 
 def default_binding(binding: Document) -> Document:
@@ -89,7 +94,7 @@ def _binding(new: Document, old: Document | None, choices: tuple[str, ...]) -> l
     for index, subject in enumerate(new.get("subjects") or ()):
         found += _subject_causes(subject, f"subjects[{index}]", namespaced=len(choices) > 1)
     if old is not None and reference != old.get("roleRef"):
-        found.append(complaints.invalid("roleRef", reference, "cannot change roleRef"))
+        found.append(complaints.invalid("roleRef", complaints.struct("rbac.RoleRef", reference), complaints.IMMUTABLE))
     return found
 
 
@@ -97,6 +102,8 @@ def _subject_causes(subject: Document, here: str, *, namespaced: bool) -> list[C
     kind, found = subject.get("kind") or "", list[Cause]()
     if not subject.get("name"):
         found.append(complaints.required(f"{here}.name"))
+    elif kind == "ServiceAccount":
+        found += complaints.all_invalid(f"{here}.name", subject["name"], names.dns_subdomain(subject["name"]))
     if kind not in SUBJECTS:
         return [*found, complaints.not_supported(f"{here}.kind", kind, SUBJECTS)]
     wanted = "" if kind == "ServiceAccount" else GROUP
@@ -132,13 +139,20 @@ def _columns(kind: str) -> tuple[Column, ...]:
     )
 
 
-_ROLE = replace(built_in(kinds.ROLE), names=path_segment, columns=(shown.NAME, shown.CREATED_AT), row=shown.stamped_row)
+_ROLE = replace(
+    built_in(kinds.ROLE),
+    names=path_segment,
+    prepare=prepare_role,
+    columns=(shown.NAME, shown.CREATED_AT),
+    row=shown.stamped_row,
+)
 _BINDING = replace(built_in(kinds.ROLE_BINDING), names=path_segment, default=default_binding, row=binding_row)
 RULES: tuple[Rules, ...] = (
     replace(_ROLE, check=check_role),
     replace(
         built_in(kinds.CLUSTER_ROLE),
         names=path_segment,
+        prepare=prepare_role,
         check=check_cluster_role,
         columns=(shown.NAME, shown.CREATED_AT),
         row=shown.stamped_row,

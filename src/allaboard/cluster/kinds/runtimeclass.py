@@ -18,9 +18,15 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     handler = new.get("handler") or ""
     found = complaints.all_invalid("handler", handler, names.dns_label(handler)) if handler else []
     found = found if handler else [complaints.required("handler")]
-    found += resources.amounts(dig(new, "overhead", "podFixed", default={}), "overhead.podFixed")
+    # Upstream judges what a pod costs as if it were its limits.
+    found += resources.amounts(dig(new, "overhead", "podFixed", default={}), "overhead.limits")
     found += label_causes(dig(new, "scheduling", "nodeSelector", default={}), "scheduling.nodeSelector")
     found += placement.tolerations(dig(new, "scheduling", "tolerations", default=[]), "scheduling.tolerations")
+    listed = dig(new, "scheduling", "tolerations", default=[])
+    for index, toleration in enumerate(listed):
+        if toleration in listed[:index]:
+            value = complaints.struct("core.Toleration", toleration)
+            found.append(complaints.duplicate(f"scheduling.tolerations[{index}]", value))
     if old is not None and handler != old.get("handler"):
         # Upstream prints no value here.
         found.append(complaints.invalid("handler", None, complaints.IMMUTABLE))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from dataclasses import replace
 from datetime import datetime
 
@@ -11,7 +10,7 @@ from allaboard.api.documents import Document, Documents, dig
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import containers, probes, shown
-from allaboard.cluster.kinds.podspec import NOT_AN_ADDRESS
+from allaboard.cluster.kinds.networks import NOT_AN_ADDRESS, is_address, network, reachable
 from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.metadata import label_causes, label_key
 from allaboard.cluster.rules import Rules, built_in
@@ -19,6 +18,8 @@ from allaboard.cluster.rules import Rules, built_in
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 NEAR = ("PreferClose", "PreferSameZone", "PreferSameNode")
 WITH_PORTS = ("NodePort", "LoadBalancer")
+HINTS, MODE = "service.kubernetes.io/topology-aware-hints", "service.kubernetes.io/topology-mode"
+LONGEST_AFFINITY = 86400
 ONLY_BALANCED = "may only be used when `type` is 'LoadBalancer'"
 
 
@@ -30,6 +31,12 @@ def is_headless(service: Document) -> bool:
 
 def needs_health_check(spec: Document) -> bool:
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
+
+
+def is_reachable(spec: Document) -> bool:
+    """Whether traffic from outside of the cluster can come in."""
+    kind = spec.get("type")
+    return kind in WITH_PORTS or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def default(service: Document) -> Document:
@@ -44,7 +51,7 @@ def default(service: Document) -> Document:
         spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
     if spec.get("ports"):
         spec["ports"] = [_port(port) for port in spec["ports"]]
-    if kind in WITH_PORTS:
+    if is_reachable(spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if kind in ("ClusterIP", *WITH_PORTS):
         spec.setdefault("internalTrafficPolicy", "Cluster")
@@ -76,7 +83,10 @@ def prepare(new: Document, old: Document | None, subresource: str) -> Document:
         return {**new, "status": {"loadBalancer": {}}}
     if subresource == "status":
         return {**new, "spec": old["spec"]}
-    return {**new, "status": old.get("status", {})}
+    status = old.get("status", {})
+    if dig(new, "spec", "type") != "LoadBalancer":
+        status = {**status, "loadBalancer": {}}
+    return {**new, "status": status}
 
 
 # Rules
@@ -93,6 +103,10 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
     found = _kind(new, spec) + _ports(spec)
     found += label_causes(spec.get("selector") or {}, "spec.selector")
     found += containers.one_of(spec, "sessionAffinity", ("ClientIP", "None"), "spec")
+    seconds = dig(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds")
+    if seconds is not None and not 0 < seconds <= LONGEST_AFFINITY:
+        why = f"must be greater than 0 and less than {LONGEST_AFFINITY}"
+        found.append(complaints.invalid("spec.sessionAffinityConfig.clientIP.timeoutSeconds", seconds, why))
     found += _addresses(spec)
     if spec.get("type") not in TYPES:
         found.append(complaints.not_supported("spec.type", spec.get("type", ""), TYPES))
@@ -160,14 +174,6 @@ def _repeated(ports: Documents) -> list[Cause]:
     return found
 
 
-def is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _addresses(spec: Document) -> list[Cause]:
     if spec.get("type") == "ExternalName":
         return []
@@ -190,8 +196,27 @@ def _addresses(spec: Document) -> list[Cause]:
         choices = ("PreferDualStack", "RequireDualStack", "SingleStack")
         found.append(complaints.not_supported("spec.ipFamilyPolicy", policy, choices))
     for index, address in enumerate(spec.get("externalIPs") or ()):
-        if not is_address(address):
-            found.append(complaints.invalid(f"spec.externalIPs[{index}]", address, NOT_AN_ADDRESS))
+        found += reachable(address, f"spec.externalIPs[{index}]")
+    return found + _stacks(spec, given)
+
+
+def _stacks(spec: Document, given: list[str]) -> list[Cause]:
+    """There is one kind of addresses here, IPv4; a service can have one."""
+    families, policy, found = spec.get("ipFamilies") or [], spec.get("ipFamilyPolicy"), list[Cause]()
+    for index, family in enumerate(families):
+        if family in families[:index]:
+            found.append(complaints.duplicate(f"spec.ipFamilies[{index}]", family))
+    if len(set(families)) > 1 and policy in (None, "SingleStack"):
+        why = "must be 'RequireDualStack' or 'PreferDualStack' when multiple IP families are specified"
+        found.append(complaints.invalid("spec.ipFamilyPolicy", "SingleStack", why))
+    elif policy == "RequireDualStack" and (spec.get("selector") or given[:1] != ["None"]):
+        why = "this cluster is not configured for dual-stack services"
+        found.append(complaints.invalid("spec.ipFamilyPolicy", policy, why))
+    elif families[:1] == ["IPv6"]:
+        found.append(complaints.invalid("spec.ipFamilies[0]", "IPv6", "not configured on this cluster"))
+    if len(given) > 1 and all(is_address(address) and ":" not in address for address in given):
+        why = "may specify no more than one IP for each IP family"
+        found.append(complaints.invalid("spec.clusterIPs", given, why))
     return found
 
 
@@ -232,21 +257,24 @@ def _balancing(spec: Document) -> list[Cause]:
     return found
 
 
-def network(text: str, field: str) -> list[Cause]:
-    try:
-        ipaddress.ip_network(text, strict=False)
-        if "/" in text:
-            return []
-    except ValueError:
-        pass
-    return [complaints.invalid(field, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
-
-
 def warnings(new: Document, old: Document | None) -> list[str]:
-    spec = new.get("spec") or {}
-    if spec.get("externalName") and spec.get("type") != "ExternalName":
-        return ['spec.externalName is ignored when spec.type is not "ExternalName"']
-    return []
+    spec, found = new.get("spec") or {}, list[str]()
+    kind, outside, headless = spec.get("type"), spec.get("externalIPs") or [], is_headless(new)
+    if HINTS in (new["metadata"].get("annotations") or {}):
+        found.append(f"annotation {HINTS} is deprecated, please use {MODE} instead")
+    if headless:
+        said = {"loadBalancerIP": spec.get("loadBalancerIP"), "externalIPs": outside}
+        said["SessionAffinity"] = spec.get("sessionAffinity") != "None"
+        found += [f"spec.{key} is ignored for headless services" for key, value in said.items() if value]
+    if outside and not headless and kind != "ExternalName":
+        found.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+    if outside and kind == "ExternalName":
+        found.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
+    if spec.get("externalName") and kind != "ExternalName":
+        found.append('spec.externalName is ignored when spec.type is not "ExternalName"')
+    if spec.get("trafficDistribution") == "PreferClose":
+        found.append('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+    return found
 
 
 def _settled(new: Document, old: Document) -> list[Cause]:
@@ -254,7 +282,7 @@ def _settled(new: Document, old: Document) -> list[Cause]:
     if "ExternalName" in (after.get("type"), before.get("type")) or (is_headless(new) and is_headless(old)):
         return []
     now, then = after.get("clusterIPs") or [], before.get("clusterIPs") or []
-    if len(now) != len(then):
+    if len(now) != len(then) or (after.get("clusterIP") and after["clusterIP"] != now[0]):
         return []
     return [
         complaints.invalid(f"spec.clusterIPs[{index}]", now, "may not change once set")

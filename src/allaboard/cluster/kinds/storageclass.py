@@ -6,15 +6,16 @@ from dataclasses import replace
 from datetime import datetime
 
 from allaboard.api import kinds
-from allaboard.api.documents import Document
+from allaboard.api.documents import Document, Documents
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import containers, shown
 from allaboard.cluster.kinds.shown import column
-from allaboard.cluster.metadata import label_key
+from allaboard.cluster.metadata import ANNOTATIONS_LIMIT, label_key
 from allaboard.cluster.rules import Rules, built_in
 
 IS_DEFAULT = "storageclass.kubernetes.io/is-default-class"
+MOST_PARAMETERS = 512
 DEFAULTS = {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}
 
 
@@ -30,15 +31,41 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
         found += complaints.all_invalid("provisioner", provisioner, label_key(provisioner.lower()))
     found += containers.one_of(new, "reclaimPolicy", ("Delete", "Retain"), "")
     found += containers.one_of(new, "volumeBindingMode", ("Immediate", "WaitForFirstConsumer"), "")
+    found += _parameters(new.get("parameters") or {}) + _topologies(new.get("allowedTopologies") or [])
     if old is None:
         return found
-    if not complaints.same(new.get("parameters"), old.get("parameters")):
-        found.append(complaints.forbidden("parameters", "updates to parameters are forbidden."))
-    if provisioner != old.get("provisioner"):
-        found.append(complaints.forbidden("provisioner", "updates to provisioner are forbidden."))
-    if new.get("reclaimPolicy") != old.get("reclaimPolicy"):
-        found.append(complaints.forbidden("reclaimPolicy", "updates to reclaimPolicy are forbidden."))
-    return found + complaints.immutable("volumeBindingMode", new.get("volumeBindingMode"), old.get("volumeBindingMode"))
+    for key in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"):
+        if not complaints.same(new.get(key), old.get(key)):
+            # Upstream prints no value here.
+            found.append(complaints.invalid(key, None, complaints.IMMUTABLE))
+    return found
+
+
+def _parameters(parameters: Document) -> list[Cause]:
+    found: list[Cause] = []
+    if len(parameters) > MOST_PARAMETERS:
+        found.append(complaints.too_long("parameters", MOST_PARAMETERS))
+    size = sum(len(key.encode()) + len(value.encode()) for key, value in parameters.items())
+    if "" in parameters:
+        found.append(complaints.invalid("parameters", "", "field can not be empty."))
+    return [*found, complaints.too_long("parameters", ANNOTATIONS_LIMIT)] if size > ANNOTATIONS_LIMIT else found
+
+
+def _topologies(terms: Documents) -> list[Cause]:
+    found: list[Cause] = []
+    for place, term in enumerate(terms):
+        seen = set[str]()
+        for index, wanted in enumerate(term.get("matchLabelExpressions") or ()):
+            here, key = f"allowedTopologies[{place}].matchLabelExpressions[{index}]", wanted.get("key") or ""
+            values = wanted.get("values") or []
+            found += [] if values else [complaints.required(f"{here}.values")]
+            for number, value in enumerate(values):
+                if value in values[:number]:
+                    found.append(complaints.duplicate(f"{here}.values[{number}]", value))
+            found += complaints.all_invalid(f"{here}.key", key, label_key(key))
+            found += [complaints.duplicate(f"{here}.key", key)] if key in seen else []
+            seen.add(key)
+    return found
 
 
 def is_default(document: Document) -> bool:
@@ -70,5 +97,5 @@ COLUMNS = (
 )
 
 RULES: tuple[Rules, ...] = (
-    replace(built_in(kinds.STORAGE_CLASS), default=default, check=check, columns=COLUMNS, row=row),
+    replace(built_in(kinds.STORAGE_CLASS), answers_object=True, default=default, check=check, columns=COLUMNS, row=row),
 )

@@ -1,72 +1,44 @@
-"""Whether a schema is structural: every place has a type, defaults fit, lists name their keys."""
+"""Whether a schema is structural: every place has a type of its own, and what only restricts it stands apart."""
 
 from __future__ import annotations
 
-from allaboard.api.documents import Document
+from allaboard.api.documents import Document, without
 from allaboard.api.errors import BadRequest, Cause
 from allaboard.cluster import complaints
+from allaboard.cluster.kinds import vocabulary
+from allaboard.schema.faults import rule_faults
 from allaboard.schema.nodes import Node
-from allaboard.schema.rules import rule_faults
+from allaboard.schema.patterns import complaint
 from allaboard.schema.structure import Structure
 
 PART = Structure({"$ref": "apiextensions.v1.JSONSchemaProps"})
 UNREADABLE = 'CustomResourceDefinition in version "v1" cannot be handled as a CustomResourceDefinition: '
-TYPES = ("array", "boolean", "integer", "number", "object", "string")
-LIST_TYPES = ("atomic", "map", "set")
-FORBIDDEN = ("definitions", "dependencies", "deprecated", "discriminator", "id", "patternProperties", "$ref")
+EITHER = [{"type": "integer"}, {"type": "string"}]
+JUNCTORS = ("anyOf", "allOf", "oneOf")
+PLACES = {"root": "at the root", "item": "for specified array items", "field": "for specified object fields"}
+# What restricts a value may say nothing that shapes it: `true` names what must be false, the others be left out.
+SHAPING = (
+    dict.fromkeys(("type", "title", "description", "x-kubernetes-list-map-keys"), "must be empty")
+    | dict.fromkeys(("additionalProperties", "default", "x-kubernetes-list-type"), "must be undefined")
+    | {"x-kubernetes-map-type": "must be undefined", "x-kubernetes-validations": "must be empty"}
+    | dict.fromkeys(("nullable", "x-kubernetes-preserve-unknown-fields"), "must be false")
+    | dict.fromkeys(("x-kubernetes-embedded-resource", "x-kubernetes-int-or-string"), "must be false")
+)
 
 
-def causes(schema: Document, field: str) -> list[Cause]:
-    """Every breach of a schema at the root of a version."""
+def causes(schema: Document, field: str, *, status: bool = False) -> list[Cause]:
+    """Every breach of the schema of a version."""
     _check_types(schema)
-    if not schema.get("type"):
-        return [complaints.required(f"{field}.type", "must not be empty at the root")]
-    found: list[Cause] = []
-    if schema["type"] != "object":
-        found.append(complaints.invalid(f"{field}.type", schema["type"], "must be object at the root"))
-    found += _node(schema, field, "at the root")
+    found = vocabulary.beside_status(schema, field) if status else []
+    unserved = _unserved(schema)
+    if not unserved:
+        broken = _shape(schema, field, "root") + _complete(schema, schema, field, field)
+        found += broken or _defaults({**schema, "x-kubernetes-embedded-resource": True}, field)
+    found += vocabulary.causes(schema, field)
+    if unserved and not found:
+        found.append(complaints.invalid(field, "", f"OpenAPIV3Schema '{unserved}' is not supported"))
     # Rules are compiled only against a schema that makes sense.
     return found or rule_faults(Node(schema), field)
-
-
-def _node(schema: Document, field: str, where: str) -> list[Cause]:
-    found = _type(schema, field, where)
-    for key in FORBIDDEN:
-        if schema.get(key) is not None:
-            found.append(complaints.forbidden(f"{field}.{key}", f"{key} is not supported"))
-    if schema.get("uniqueItems"):
-        why = "uniqueItems cannot be set to true since the runtime complexity becomes quadratic"
-        found.append(complaints.forbidden(f"{field}.uniqueItems", why))
-    found += _list_type(schema, field)
-    if "default" in schema and where != "at the root":
-        found += _default(schema, field)
-    return found + _children(schema, field)
-
-
-def _type(schema: Document, field: str, where: str) -> list[Cause]:
-    kind = schema.get("type")
-    if schema.get("x-kubernetes-int-or-string") or (schema.get("x-kubernetes-preserve-unknown-fields") and not kind):
-        return []
-    if not kind:
-        return [complaints.required(f"{field}.type", f"must not be empty {where}")]
-    return [] if kind in TYPES else [complaints.not_supported(f"{field}.type", kind, TYPES)]
-
-
-def _children(schema: Document, field: str) -> list[Cause]:
-    found: list[Cause] = []
-    for name, child in (schema.get("properties") or {}).items():
-        found += _node(child or {}, f"{field}.properties[{name}]", "for specified object fields")
-    items, values = schema.get("items"), schema.get("additionalProperties")
-    if schema.get("properties") and values:
-        why = "additionalProperties and properties are mutual exclusive"
-        found.append(complaints.forbidden(f"{field}.additionalProperties", why))
-    if schema.get("type") == "array" and items is None:
-        found.append(complaints.required(f"{field}.items", "must be specified"))
-    if isinstance(items, dict):
-        found += _node(items, f"{field}.items", "for specified array items")
-    if isinstance(values, dict):
-        found += _node(values, f"{field}.additionalProperties", "for specified object fields")
-    return found
 
 
 def _check_types(schema: Document) -> None:
@@ -83,48 +55,165 @@ def _check_types(schema: Document) -> None:
         _check_types(child or {})
 
 
-def _list_type(schema: Document, field: str) -> list[Cause]:
-    kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or []
-    where = f"{field}.x-kubernetes-list-map-keys"
-    if kind is None:
-        return (
-            [complaints.forbidden(where, "x-kubernetes-list-map-keys is only allowed for x-kubernetes-list-type=map")]
-            if keys
-            else []
-        )
-    if kind not in LIST_TYPES:
-        return [complaints.not_supported(f"{field}.x-kubernetes-list-type", kind, LIST_TYPES)]
-    if kind != "map":
+def _unserved(schema: Document) -> str:
+    """The first word anywhere that keeps a schema from being looked at as a structural one."""
+    for key in ("id", "$schema", *vocabulary.UNSERVED):
+        if schema.get(key) not in (None, "", {}):
+            return key.removeprefix("$") if key == "$schema" else key
+    if isinstance(schema.get("items"), list) and schema["items"]:
+        return "items"
+    return next((word for _, part in vocabulary.children(schema) if (word := _unserved(part))), "")
+
+
+def _shape(schema: Document, field: str, place: str) -> list[Cause]:
+    """What a schema and everything below it must keep to be structural."""
+    found: list[Cause] = []
+    items, values = schema.get("items"), schema.get("additionalProperties")
+    if schema.get("type") == "array" and items is None:
+        found.append(complaints.required(f"{field}.items", "must be specified"))
+    if isinstance(items, dict):
+        found += _shape(items, f"{field}.items", "item")
+    for name, part in (schema.get("properties") or {}).items():
+        found += _shape(part or {}, f"{field}.properties[{name}]", "field")
+    if values is not None and place == "root":
+        found.append(complaints.forbidden(f"{field}.additionalProperties", "must not be used at the root"))
+    if isinstance(values, dict):
+        found += _shape(values, f"{field}.additionalProperties", "field")
+    return found + _extensions(schema, field) + _restrictions(schema, field) + _type(schema, field, place)
+
+
+def _extensions(schema: Document, field: str) -> list[Cause]:
+    if not schema.get("x-kubernetes-int-or-string"):
         return []
-    if not keys:
-        return [complaints.required(where, "must not be empty if x-kubernetes-list-type is map")]
-    return _keys(schema, keys, field)
+    why = "must be false if x-kubernetes-int-or-string is true"
+    others = ("x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource")
+    return [complaints.invalid(f"{field}.{key}", schema[key], why) for key in others if schema.get(key)]
 
 
-def _keys(schema: Document, keys: list[str], field: str) -> list[Cause]:
-    items = schema.get("items") or {}
-    items = items if isinstance(items, dict) else {}
-    properties, required, found = items.get("properties") or {}, items.get("required") or [], list[Cause]()
-    for index, key in enumerate(keys):
-        if key not in properties:
-            why = "entries must all be names of item properties"
-            found.append(complaints.invalid(f"{field}.x-kubernetes-list-map-keys[{index}]", key, why))
-        elif key not in required and "default" not in properties[key]:
-            why = "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"
-            found.append(complaints.required(f"{field}.items.properties[{key}].default", why))
+def _type(schema: Document, field: str, place: str) -> list[Cause]:
+    kind, embedded = schema.get("type") or "", bool(schema.get("x-kubernetes-embedded-resource"))
+    loose = schema.get("x-kubernetes-int-or-string") or schema.get("x-kubernetes-preserve-unknown-fields")
+    found: list[Cause] = []
+    if embedded and kind != "object":
+        why = "must be object if x-kubernetes-embedded-resource is true"
+        found.append(
+            complaints.invalid(f"{field}.type", kind, why) if kind else complaints.required(f"{field}.type", why)
+        )
+    elif not kind and not loose:
+        found.append(complaints.required(f"{field}.type", f"must not be empty {PLACES[place]}"))
+    if embedded and schema.get("additionalProperties") is not None:
+        why = "must not be used if x-kubernetes-embedded-resource is set"
+        found.append(complaints.forbidden(f"{field}.additionalProperties", why))
+    if place == "root" and kind and kind != "object":
+        found.append(complaints.invalid(f"{field}.type", kind, "must be object at the root"))
+    if embedded and not schema.get("x-kubernetes-preserve-unknown-fields") and not schema.get("properties"):
+        why = "must not be empty if x-kubernetes-embedded-resource is true without x-kubernetes-preserve-unknown-fields"
+        found.append(complaints.required(f"{field}.properties", why))
+    return found + _meta(schema, field, place)
+
+
+def _meta(schema: Document, field: str, place: str) -> list[Cause]:
+    """An object's own fields have the types they always have; of metadata only names may be restricted."""
+    parts, found = schema.get("properties") or {}, list[Cause]()
+    checked = place == "root" or schema.get("x-kubernetes-embedded-resource")
+    for name, kind in (("kind", "string"), ("apiVersion", "string"), ("metadata", "object")):
+        if checked and name in parts and parts[name].get("type") != kind:
+            where = f"{field}.properties[{name}].type"
+            found.append(complaints.invalid(where, parts[name].get("type") or "", f"must be {kind}"))
+    if place == "root" and "metadata" in parts and not _restricts_names_only(parts["metadata"]):
+        why = "must not specify anything other than name and generateName, but metadata is implicitly specified"
+        found.append(complaints.forbidden(f"{field}.properties[metadata]", why))
+    return found
+
+
+def _restricts_names_only(metadata: Document) -> bool:
+    inner = set(metadata.get("properties") or {})
+    rest = {key for key, value in metadata.items() if value not in (None, "", False, [], {})}
+    return inner <= {"name", "generateName"} and rest <= {"type", "properties", "default"}
+
+
+def _restrictions(schema: Document, field: str, *, skip: bool = False) -> list[Cause]:
+    """The parts of a schema that only restrict: `skip` where an integer or a string is told by two types."""
+    found: list[Cause] = []
+    for key in JUNCTORS:
+        parts = schema.get(key) or []
+        if key == "anyOf" and (skip or parts == EITHER):
+            continue
+        for index, part in enumerate(parts):
+            either = key == "allOf" and index == 0 and part.get("anyOf") == EITHER
+            found += _restriction(part, f"{field}.{key}[{index}]", skip=either)
+    if schema.get("not") is not None:
+        found += _restriction(schema["not"], f"{field}.not")
+    if schema.get("pattern") and (problem := complaint(schema["pattern"])):
+        why = f"must be a valid regular expression, but isn't: {problem}"
+        found.append(complaints.invalid(f"{field}.pattern", schema["pattern"], why))
+    return found
+
+
+def _restriction(schema: Document, field: str, *, skip: bool = False) -> list[Cause]:
+    found = _restrictions(schema, field, skip=skip)
+    if isinstance(schema.get("items"), dict):
+        found += _restriction(schema["items"], f"{field}.items")
+    for name, part in (schema.get("properties") or {}).items():
+        found += _restriction(part or {}, f"{field}.properties[{name}]")
+    for key, must in SHAPING.items():
+        said = schema.get(key)
+        if said not in (None, "", [], {}) and not (said is False and key != "additionalProperties"):
+            found.append(complaints.forbidden(f"{field}.{key}", f"{must} to be structural"))
+    if "metadata" in (schema.get("properties") or {}):
+        where = f"{field}.properties[metadata]"
+        found.append(complaints.forbidden(where, "must not be specified in a nested context"))
+    return found
+
+
+def _complete(schema: Document | None, restriction: Document, here: str, there: str) -> list[Cause]:
+    """What is restricted somewhere must have a shape, too."""
+    found: list[Cause] = []
+    for key in JUNCTORS:
+        for index, part in enumerate(restriction.get(key) or ()):
+            found += _shaped(schema, part, here, f"{there}.{key}[{index}]")
+    if isinstance(restriction.get("not"), dict):
+        found += _shaped(schema, restriction["not"], here, f"{there}.not")
+    return found
+
+
+def _shaped(schema: Document | None, restriction: Document, here: str, there: str) -> list[Cause]:
+    if schema is None:
+        return [complaints.required(here, f"because it is defined in {there}")]
+    found = _complete(schema, restriction, here, there)
+    if isinstance(restriction.get("items"), dict):
+        items = schema.get("items")
+        found += _shaped(
+            items if isinstance(items, dict) else None, restriction["items"], f"{here}.items", f"{there}.items"
+        )
+    for name, part in (restriction.get("properties") or {}).items():
+        step = f".properties[{name}]"
+        found += _shaped((schema.get("properties") or {}).get(name), part or {}, f"{here}{step}", f"{there}{step}")
+    return found
+
+
+def _defaults(schema: Document, field: str) -> list[Cause]:
+    """Defaults must keep the rules of their own places."""
+    found = _default(schema, f"{field}.default") if schema.get("default") is not None else []
+    if isinstance(schema.get("items"), dict):
+        found += _defaults(schema["items"], f"{field}.items")
+    for name, part in (schema.get("properties") or {}).items():
+        found += _defaults(part or {}, f"{field}.properties[{name}]")
     return found
 
 
 def _default(schema: Document, field: str) -> list[Cause]:
-    """A default must itself keep the rules of its place."""
-    value = schema["default"]
-    if value is None and not schema.get("nullable"):
-        return []
-    wrapped = Structure(
-        {"type": "object", "properties": {"default": {k: v for k, v in schema.items() if k != "default"}}}
-    )
-    found = []
+    value, found = schema["default"], list[Cause]()
+    wrapped = Structure({"type": "object", "properties": {"default": without(schema, "default")}})
+    if wrapped.admit({"default": value}).unknown:
+        found.append(complaints.invalid(field, value, "must not have unknown fields"))
     for cause in wrapped.validate({"default": value}):
-        message = cause.message.replace("default in body", " in body")
-        found.append(Cause(cause.reason, f"{field}.default{cause.field.removeprefix('default')}", message))
+        if cause.reason == "FieldValueDuplicate":
+            continue  # Upstream does not look
+        nowhere = cause.field.startswith("<nil>")
+        message = cause.message.replace("default in body", " in body").removesuffix(" in default")
+        if message != cause.message and cause.message.endswith(" in default"):
+            message += " in "
+        below = "" if nowhere else cause.field.removeprefix("default").replace("<nil>", "")
+        found.append(Cause(cause.reason, f"{field}{below}", message))
     return found

@@ -5,16 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from allaboard.api import kinds, quantity
+from allaboard.api import kinds, names, quantity
 from allaboard.api.documents import Document, dig
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
-from allaboard.cluster.kinds import claim, placement, shown
+from allaboard.cluster.kinds import claim, difference, disks, placement, shown
+from allaboard.cluster.kinds.mounts import no_backsteps
 from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.kinds.volumes import HOST_TYPES, MISSPELT
 from allaboard.cluster.rules import Rules, built_in
 
 DEFAULTS = {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}
+VOLUME_MODES = ("Block", "Filesystem")
 POLICIES = ("Delete", "Recycle", "Retain")
 # In the order in which the server looks for a second source.
 SOURCES = [
@@ -83,18 +85,52 @@ def check(new: Document, old: Document | None, subresource: str) -> list[Cause]:
         found.append(complaints.required("spec.nodeAffinity.required", "must specify required node constraints"))
     elif "local" in given[:1]:
         found.append(complaints.required("spec.nodeAffinity", "Local volume requires node affinity"))
+    found += _details(spec, given)
+    if old is not None:
+        found += complaints.immutable("volumeMode", spec.get("volumeMode"), old["spec"].get("volumeMode"))
     kind = dig(spec, "hostPath", "type")
     if kind is not None and kind not in HOST_TYPES:
         found.append(complaints.not_supported("spec.hostPath.type", kind, HOST_TYPES))
     if old is not None and any(spec.get(name) != old["spec"].get(name) for name in SOURCES):
-        why = "spec.persistentvolumesource is immutable after creation"
+        changed = difference.between("core.PersistentVolumeSource", old["spec"], spec)
+        why = f"spec.persistentvolumesource is immutable after creation\n{changed}"
         found.append(complaints.forbidden("spec.persistentvolumesource", why))
     return found
 
 
+def _details(spec: Document, given: list[str]) -> list[Cause]:
+    """What the first source must say, and what goes with it."""
+    found: list[Cause] = []
+    for name in given[:1]:
+        found += disks.causes(name, spec[name], f"spec.{name}")
+        needs = {"local": ("path",), "csi": ("volumeHandle",)}.get(name, ())
+        found += [complaints.required(f"spec.{name}.{key}") for key in needs if not spec[name].get(key)]
+        if name in ("hostPath", "local"):
+            found += no_backsteps(spec[name].get("path") or "", f"spec.{name}.path")
+    if spec.get("persistentVolumeReclaimPolicy") == "Recycle" and dig(spec, "hostPath", "path") == "/":
+        why = "may not be 'recycle' for a hostPath mount of '/'"
+        found.append(complaints.forbidden("spec.persistentVolumeReclaimPolicy", why))
+    if spec.get("storageClassName"):
+        words = names.dns_subdomain(spec["storageClassName"])
+        found += complaints.all_invalid("spec.storageClassName", spec["storageClassName"], words)
+    if spec.get("volumeMode") not in (None, *VOLUME_MODES):
+        found.append(complaints.not_supported("spec.volumeMode", spec["volumeMode"], VOLUME_MODES))
+    return found
+
+
+def warnings(new: Document, old: Document | None) -> list[str]:
+    if dig(new, "spec", "persistentVolumeReclaimPolicy") != "Recycle":
+        return []
+    words = (
+        "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning."
+    )
+    return [f"spec.persistentVolumeReclaimPolicy: {words}"]
+
+
 def _capacity(capacity: Document) -> list[Cause]:
     if not capacity:
-        return [complaints.required("spec.capacity")]
+        shown_as = complaints.not_supported("spec.capacity", None, ("storage",))
+        return [complaints.required("spec.capacity"), shown_as]
     if "storage" not in capacity or len(capacity) > 1:
         return [complaints.not_supported("spec.capacity", capacity, ("storage",))]
     if quantity.parse(capacity["storage"]).nanos <= 0:
@@ -141,6 +177,8 @@ RULES: tuple[Rules, ...] = (
     replace(
         built_in(kinds.VOLUME),
         generation=False,
+        answers_object=True,
+        warnings=warnings,
         default=default,
         prepare=prepare,
         check=check,

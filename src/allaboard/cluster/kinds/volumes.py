@@ -5,11 +5,13 @@ from __future__ import annotations
 from allaboard.api import quantity
 from allaboard.api.documents import Document, Documents
 from allaboard.api.errors import Cause
+from allaboard.api.twins import made_once
 from allaboard.cluster import complaints
-from allaboard.cluster.kinds import claim
+from allaboard.cluster.kinds import claim, disks
 from allaboard.cluster.kinds.containers import label
 from allaboard.cluster.kinds.environment import VOLUME_FIELDS, field_ref, resource_ref
 from allaboard.cluster.kinds.mounts import descending, no_backsteps
+from allaboard.cluster.metadata import annotation_causes, label_causes
 
 FILE_MODE = 0o644
 MODE_RANGE = "must be a number between 0 and 0777 (octal), both inclusive"
@@ -17,6 +19,7 @@ HAS_MODE = ("secret", "configMap", "downwardAPI", "projected")
 HOST_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
 # Upstream's own spelling of two fields, in this one complaint.
 MISSPELT = {"downwardAPI": "downwarAPI", "cephfs": "cephFS"}
+TEMPLATE_METADATA = "cannot be set"
 ONE_TYPE = "may not specify more than 1 volume type"
 # In the order in which the server looks for a second source.
 SOURCES = [
@@ -51,29 +54,9 @@ SOURCES = [
     "ephemeral",
     "image",
 ]
-MUST_SAY = {
-    "gitRepo": ("repository",),
-    "gcePersistentDisk": ("pdName",),
-    "awsElasticBlockStore": ("volumeID",),
-    "secret": ("secretName",),
-    "configMap": ("name",),
-    "nfs": ("server", "path"),
-    "iscsi": ("targetPortal", "iqn"),
-    "glusterfs": ("endpoints", "path"),
-    "persistentVolumeClaim": ("claimName",),
-    "rbd": ("monitors", "image"),
-    "cinder": ("volumeID",),
-    "cephfs": ("monitors",),
-    "quobyte": ("registry", "volume"),
-    "flexVolume": ("driver",),
-    "azureFile": ("secretName", "shareName"),
-    "csi": ("driver",),
-    "hostPath": ("path",),
-    "scaleIO": ("gateway", "system", "volumeName"),
-    "image": ("reference",),
-}
 
 
+@made_once
 def default_all(volumes: Documents) -> Documents:
     return [default(volume) for volume in volumes]
 
@@ -91,6 +74,9 @@ def default(volume: Document) -> Document:
         template = source["volumeClaimTemplate"]
         filled = {**template, "spec": claim.default_spec(template.get("spec") or {})}
         return {**volume, "ephemeral": {**source, "volumeClaimTemplate": filled}}
+    for name, source in volume.items():
+        if isinstance(source, dict) and (filled := disks.default(name, source)) is not source:
+            return {**volume, name: filled}
     return volume
 
 
@@ -147,8 +133,7 @@ def _source(volume: Document, here: str) -> list[Cause]:
 
 
 def _details(name: str, source: Document, here: str) -> list[Cause]:
-    missing = [complaints.required(f"{here}.{key}") for key in MUST_SAY.get(name, ()) if not source.get(key)]
-    if missing:
+    if missing := disks.causes(name, source, here):
         return missing
     found = _mode(source, "defaultMode", here) if name in HAS_MODE else []
     if name in ("secret", "configMap"):
@@ -179,7 +164,14 @@ def _ephemeral(source: Document, here: str) -> list[Cause]:
     template = source.get("volumeClaimTemplate")
     if template is None:
         return [complaints.required(f"{here}.volumeClaimTemplate")]
-    return claim.spec_causes(template.get("spec") or {}, f"{here}.volumeClaimTemplate.spec")
+    given, found = template.get("metadata") or {}, list[Cause]()
+    where = f"{here}.volumeClaimTemplate"
+    found += label_causes(given.get("labels") or {}, f"{where}.metadata.labels")
+    found += annotation_causes(given.get("annotations") or {}, f"{where}.metadata.annotations")
+    for key in given.keys() - {"labels", "annotations"}:
+        if given[key] not in (None, "", [], {}):
+            found.append(complaints.forbidden(f"{where}.metadata.{key}", TEMPLATE_METADATA))
+    return found + claim.spec_causes(template.get("spec") or {}, f"{where}.spec")
 
 
 def _mode(source: Document, key: str, here: str) -> list[Cause]:
@@ -208,6 +200,9 @@ def _downward_causes(item: Document, here: str) -> list[Cause]:
     found += local_path(item.get("path") or "", f"{here}.path")
     if item.get("fieldRef") is not None:
         found += field_ref(item["fieldRef"], VOLUME_FIELDS, f"{here}.fieldRef")
+        if item.get("resourceFieldRef") is not None:
+            why = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            found.append(complaints.invalid(here, "resource", why))
     elif item.get("resourceFieldRef") is not None:
         found += resource_ref(item["resourceFieldRef"], f"{here}.resourceFieldRef", volume=True)
     else:
@@ -231,6 +226,8 @@ def _projected(sources: Documents, field: str) -> list[Cause]:
                 found += _repeated([item.get("path")], seen, item.get("path"), field)
         if (token := part.get("serviceAccountToken")) is not None:
             found += _token(token, f"{here}.serviceAccountToken", field)
+        if sum(value is not None for value in part.values()) > 1:
+            found.append(complaints.forbidden(here, "may not specify more than 1 volume type per source"))
     return found
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from allaboard.api import kinds
-from allaboard.api.documents import Key
-from allaboard.api.meta import name_of
+from allaboard.api.documents import Document, Key
+from allaboard.api.meta import labels_of, name_of, namespace_of
 from allaboard.api.mpi import CURVE_ORDER
-from allaboard.jobs.legacy import mpi, pytorch
+from allaboard.jobs.legacy import mpi, pytorch, replicas
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch, controller_key
@@ -42,13 +42,22 @@ def random_key() -> int:
     return secrets.randbelow(CURVE_ORDER)
 
 
+def job_of_pod(pod: Document) -> Iterable[Key]:
+    """The MPIJob of a worker or of a launcher's pod, which its Job owns: both carry the job's name."""
+    marks = labels_of(pod)
+    if marks.get(replicas.OPERATOR) != mpi.OPERATOR or replicas.JOB_NAME not in marks:
+        return ()
+    return (Key(namespace_of(pod), marks[replicas.JOB_NAME]),)
+
+
 class MpiJobController:
     """MPIJob → workers, host file, keys, launcher Job; launcher → its status."""
 
     name = "mpijob-controller"
     watches = (
         Watch(kinds.MPI_JOB),
-        *(Watch(kind, controller_key(kinds.MPI_JOB)) for kind in (kinds.POD, kinds.JOB, kinds.SERVICE)),
+        Watch(kinds.POD, job_of_pod),
+        *(Watch(kind, controller_key(kinds.MPI_JOB)) for kind in (kinds.JOB, kinds.SERVICE)),
         *(Watch(kind, controller_key(kinds.MPI_JOB)) for kind in (kinds.CONFIG_MAP, kinds.SECRET)),
     )
 
@@ -60,9 +69,11 @@ class MpiJobController:
         if job is None:
             return NOTHING
         namespace, name = key.namespace, name_of(job)
+        launcher = await self.reader.get(kinds.JOB, Key(namespace, f"{name}-launcher"))
         around = mpi.Around(
             pods=await self.reader.owned(kinds.POD, job),
-            launcher=await self.reader.get(kinds.JOB, Key(namespace, f"{name}-launcher")),
+            launcher=launcher,
+            launcher_pods=await self.reader.owned(kinds.POD, launcher) if launcher else (),
             config=await self.reader.get(kinds.CONFIG_MAP, Key(namespace, f"{name}-config")),
             has_service=await self.reader.get(kinds.SERVICE, Key(namespace, name)) is not None,
             has_keys=await self.reader.get(kinds.SECRET, Key(namespace, f"{name}-ssh")) is not None,

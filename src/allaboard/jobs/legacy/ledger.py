@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from allaboard.api.documents import Document
-from allaboard.api.kinds import Kind
-from allaboard.api.meta import key_of, moment_of, name_of, stamp, uid_of
+from allaboard.api.kinds import POD, SERVICE, Kind
+from allaboard.api.meta import is_leaving, key_of, moment_of, name_of, stamp, uid_of
 from allaboard.kube.plan import NOTHING, Delete, Event, Plan, Status
 
 CREATED, RUNNING, RESTARTING = "Created", "Running", "Restarting"
 SUCCEEDED, FAILED, SUSPENDED = "Succeeded", "Failed", "Suspended"
-# Only one of these is true at a time; what ends a job also ends its running.
+# Only one of these is there at a time; what ends a job also ends its running.
 _RIVALS = {RUNNING: (RESTARTING,), RESTARTING: (RUNNING,)}
 
 
@@ -35,8 +35,11 @@ class Ledger:
         policy: Document = self.job["spec"].get("runPolicy") or {}
         return policy
 
+    def condition(self, type_: str) -> Document | None:
+        return next((c for c in self.status.get("conditions") or () if c["type"] == type_), None)
+
     def has(self, type_: str) -> bool:
-        return any(c["type"] == type_ and c["status"] == "True" for c in self.status.get("conditions") or ())
+        return (self.condition(type_) or {}).get("status") == "True"
 
     @property
     def is_finished(self) -> bool:
@@ -46,30 +49,29 @@ class Ledger:
     def is_suspended(self) -> bool:
         return bool(self.policy.get("suspend"))
 
-    def set(self, type_: str, reason: str, message: str, *, true: bool = True) -> None:
-        """Write a condition once per change of heart; rivals step back."""
-        old = next((c for c in self.status.get("conditions") or () if c["type"] == type_), None)
-        if old is None and not true:
-            return
+    def set(self, type_: str, reason: str, message: str, *, true: bool = True) -> bool:
+        """Write a condition once per change of heart; rivals step back. Whether anything changed."""
+        old = self.condition(type_)
         if old is not None and old["status"] == str(true) and old["reason"] == reason:
-            return
+            return False
         moment = stamp(self.now)
-        moved = old is None or old["status"] != str(true)
         new = {"type": type_, "status": str(true), "reason": reason, "message": message, "lastUpdateTime": moment}
-        new["lastTransitionTime"] = moment if moved or old is None else old["lastTransitionTime"]
+        same = old is not None and old["status"] == str(true)
+        new["lastTransitionTime"] = old["lastTransitionTime"] if same and old is not None else moment
         rest = [c for c in self.status.get("conditions") or () if c["type"] not in (type_, *_RIVALS.get(type_, ()))]
-        if true and type_ in (SUCCEEDED, FAILED, SUSPENDED):
-            rest = [self._stopped(condition) for condition in rest]
+        if type_ in (SUCCEEDED, FAILED):
+            rest = [{**c, "status": "False"} if c["type"] == RUNNING else c for c in rest]
         self.status["conditions"] = [*rest, new]
-        self.say(reason, message, warning=type_ in (FAILED, RESTARTING) and true)
-
-    def _stopped(self, condition: Document) -> Document:
-        if condition["type"] != RUNNING or condition["status"] == "False":
-            return condition
-        return {**condition, "status": "False", "lastTransitionTime": stamp(self.now)}
+        return True
 
     def say(self, reason: str, message: str, *, warning: bool = False) -> None:
         self.events.append(Event(self.job, reason, message, "Warning" if warning else "Normal"))
+
+    def end(self, type_: str, reason: str, message: str, *, warning: bool = False) -> None:
+        """The last condition, with its moment and its word."""
+        self.say(reason, message, warning=warning)
+        self.status.setdefault("completionTime", stamp(self.now))
+        self.set(type_, reason, message)
 
     def started(self) -> None:
         self.status.setdefault("startTime", stamp(self.now))
@@ -90,8 +92,9 @@ class Ledger:
         self.status["replicaStatuses"] = {name: _settled(row) for name, row in rows.items()}
 
     def saved(self) -> Plan:
+        """Words are only said with a change; a pass that changes nothing repeats nothing."""
         if self.status == (self.job.get("status") or {}):
-            return Plan(events=tuple(self.events)) if self.events else NOTHING
+            return NOTHING
         document = {**self.job, "status": self.status}
         return Plan(status=(Status(self.kind, document),), events=tuple(self.events))
 
@@ -103,7 +106,8 @@ class Ledger:
         moment = moment_of(end) + timedelta(seconds=seconds)
         if moment > self.now:
             return Plan(again=moment)
-        return Plan(delete=(Delete(self.kind, key_of(self.job), uid_of(self.job), "Foreground"),))
+        gone = Event(self.job, "SuccessfulDeletePod", f"Deleted job: {name_of(self.job)}")
+        return Plan(delete=(Delete(self.kind, key_of(self.job), uid_of(self.job)),), events=(gone,))
 
 
 def _settled(row: Document) -> Document:
@@ -111,29 +115,43 @@ def _settled(row: Document) -> Document:
     return {key: value for key, value in row.items() if key != "active"} | ({"succeeded": done} if done else {})
 
 
+def phase_of(pod: Document) -> str:
+    return str((pod.get("status") or {}).get("phase", "Pending"))
+
+
 def count(pods: Iterable[Document]) -> Document:
-    """A replica's row in the status: who works, who ended and how."""
+    """A replica's row in the status: who runs, who ended and how; one torn from its node has failed."""
     row = {"active": 0, "succeeded": 0, "failed": 0}
     for pod in pods:
-        phase = (pod.get("status") or {}).get("phase", "Pending")
-        word = {"Succeeded": "succeeded", "Failed": "failed"}.get(phase, "active")
-        row[word] += 1
+        phase = phase_of(pod)
+        word = {"Succeeded": "succeeded", "Failed": "failed", "Running": "active"}.get(phase)
+        if word:
+            row["failed" if phase == "Running" and is_leaving(pod) else word] += 1
     return {key: value for key, value in row.items() if value}
 
 
-def removed(kind: Kind, documents: Iterable[Document]) -> Plan:
-    going = [document for document in documents if not document["metadata"].get("deletionTimestamp")]
-    return Plan(delete=tuple(Delete(kind, key_of(document), uid_of(document)) for document in going))
+_WORDS = {POD: ("SuccessfulDeletePod", "Deleted pod"), SERVICE: ("SuccessfulDeleteService", "Deleted service")}
+
+
+def removed(kind: Kind, documents: Iterable[Document], job: Document | None = None) -> Plan:
+    """These go; their job, where one is given, says so."""
+    going = [document for document in documents if not is_leaving(document)]
+    if not going:
+        return NOTHING
+    deletions = tuple(Delete(kind, key_of(document), uid_of(document)) for document in going)
+    if job is None:
+        return Plan(delete=deletions)
+    reason, word = _WORDS[kind]
+    return Plan(delete=deletions, events=tuple(Event(job, reason, f"{word}: {name_of(one)}") for one in going))
 
 
 def to_clean(policy: str, pods: Iterable[Document]) -> list[Document]:
-    """Which pods of a finished job go: `All`, those still `Running`, or `None`."""
+    """Which pods of a finished job go: `All`, those that are not over (`Running`), or `None`."""
     if policy == "All":
         return list(pods)
     if policy != "Running":
         return []
-    over = ("Succeeded", "Failed")
-    return [pod for pod in pods if (pod.get("status") or {}).get("phase") not in over]
+    return [pod for pod in pods if phase_of(pod) in ("Running", "Pending")]
 
 
 def by_name(documents: Iterable[Document]) -> dict[str, Document]:

@@ -6,21 +6,23 @@ Upstream: mpi-operator 0.6 (v2beta1).
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from allaboard.api import kinds, mpi
 from allaboard.api.documents import Document
-from allaboard.api.meta import is_leaving, is_true, name_of, namespace_of, owner_reference, stamp
+from allaboard.api.meta import condition_of, is_leaving, is_true, name_of, namespace_of, owner_reference, stamp
 from allaboard.jobs.legacy import ledger as books
-from allaboard.jobs.legacy import replicas
+from allaboard.jobs.legacy import mpirules, replicas
 from allaboard.jobs.legacy.ledger import Ledger
 from allaboard.jobs.members import is_ready
 from allaboard.kube.plan import NOTHING, Apply, Create, Plan, Update
 
 LAUNCHER, WORKER = "Launcher", "Worker"
-OPERATOR = "mpi-operator"
+OPERATOR, MANAGER = "mpi-operator", mpirules.MANAGERS[0]
+ROOT_KEYS = "/root/.ssh"
+_LONGEST = 1024  # characters of an event
 CONFIG_PATH, HOSTFILE = "/etc/mpi", "/etc/mpi/hostfile"
 # Upstream asks only for patience and leaves trust to its images; pods are new each time, so no host key is known.
 _TRIES = "-o ConnectionAttempts=10 -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
@@ -40,34 +42,47 @@ _SLOTS = {mpi.OPEN_MPI: "OMPI_MCA_orte_set_default_slots", mpi.INTEL: "I_MPI_PER
 class Around:
     """What exists around an MPIJob."""
 
-    pods: Sequence[Document] = ()
+    pods: Sequence[Document] = ()  # its workers
     launcher: Document | None = None
     config: Document | None = None
     has_service: bool = False
     has_keys: bool = False
+    launcher_pods: Sequence[Document] = ()
 
 
 def decide(job: Document, around: Around, now: datetime, secret: int) -> Plan:
     """One pass over an MPIJob; `secret` is the number its keys are made from, if they must be."""
-    if is_leaving(job):
-        return NOTHING
     ledger, name = Ledger(kinds.MPI_JOB, job, now), f"{namespace_of(job)}/{name_of(job)}"
-    ledger.set(books.CREATED, "MPIJobCreated", f"MPIJob {name} is created.")
-    if ledger.is_finished:
-        ledger.settle()
-        policy = ledger.policy.get("cleanPodPolicy") or job["spec"].get("cleanPodPolicy") or "None"
-        cleaned = books.removed(kinds.POD, books.to_clean(policy, around.pods))
-        return cleaned + ledger.expire() + ledger.saved()
-    plan = _surroundings(job, around, secret)
+    if is_leaving(job) or ledger.policy.get("managedBy", MANAGER) != MANAGER:
+        return NOTHING
+    if words := mpirules.complaint(job):
+        ledger.say("ValidationError", words, warning=True)
+        return Plan(events=tuple(ledger.events))
+    if ledger.set(books.CREATED, "MPIJobCreated", f"MPIJob {name} is created."):
+        ledger.say("MPIJobCreated", f"MPIJob {name} is created.")
+    if ledger.is_finished and ledger.status.get("completionTime"):
+        return _over(ledger, around)
+    if not ledger.is_suspended:
+        ledger.started()
+    over = around.launcher is not None and (is_true(around.launcher, "Complete") or is_true(around.launcher, "Failed"))
+    plan, workers = NOTHING, list[Document]()
+    if not over:
+        plan = _surroundings(job, around, secret) + _launcher(job, around, suspend=ledger.is_suspended)
+        if not ledger.is_suspended:
+            plan, workers = plan + _workers(job, around), list(around.pods)
     if ledger.is_suspended:
-        ledger.set(books.SUSPENDED, "MPIJobSuspended", "MPIJob suspended")
-        ledger.status.pop("startTime", None)
-        return plan + books.removed(kinds.POD, around.pods) + _launcher(job, around, suspend=True) + ledger.saved()
-    ledger.set(books.SUSPENDED, "MPIJobResumed", "MPIJob resumed", true=False)
-    ledger.started()
-    plan += _workers(job, around) + _launcher(job, around, suspend=False)
-    _judge(ledger, around)
+        plan += books.removed(kinds.POD, around.pods)
+    _judge(ledger, around, workers)
     return plan + ledger.saved()
+
+
+def _over(ledger: Ledger, around: Around) -> Plan:
+    """Workers go as asked; the launcher is a Job and lives as long as its own time allows."""
+    policy = ledger.policy.get("cleanPodPolicy") or "None"
+    if policy not in ("All", "Running"):
+        return NOTHING
+    ledger.status["replicaStatuses"] = {**(ledger.status.get("replicaStatuses") or {}), WORKER: {}}
+    return books.removed(kinds.POD, books.to_clean(policy, around.pods)) + ledger.saved()
 
 
 def _surroundings(job: Document, around: Around, secret: int) -> Plan:
@@ -90,7 +105,7 @@ def spec_of(job: Document, kind: str) -> Document | None:
 
 def worker_count(job: Document) -> int:
     spec = spec_of(job, WORKER)
-    return int(spec.get("replicas", 1)) if spec else 0
+    return int(spec.get("replicas", 0)) if spec else 0
 
 
 def worker_name(job: Document, index: int) -> str:
@@ -117,7 +132,7 @@ def service_of(job: Document) -> Document:
     """One headless service for all pods; its name is their subdomain."""
     metadata = _owned(job, name_of(job)) | {"labels": {"app": name_of(job)}}
     selector = {replicas.OPERATOR: OPERATOR, replicas.JOB_NAME: name_of(job)}
-    spec = {"clusterIP": "None", "selector": selector, "publishNotReadyAddresses": True}
+    spec = {"clusterIP": "None", "selector": selector}
     return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
 
 
@@ -164,12 +179,16 @@ def worker_of(job: Document, index: int) -> Document:
     """A worker: an SSH server, unless its template says otherwise."""
     spec = spec_of(job, WORKER)
     assert spec is not None, "a worker is only made where there is a worker spec"
-    place = index + 1 if _is_launcher_worker(job) else index
-    labels = _labels(job, "worker") | {replicas.REPLICA_TYPE: "worker", replicas.REPLICA_INDEX: str(place)}
-    body = _body(job, spec, {"K_MPI_JOB_ROLE": "worker"}, worker_name(job, index))
+    body = _body(job, spec, worker_name(job, index), replicas.NEVER)
     first = body["containers"][0]
     if not first.get("command") and not first.get("args"):
-        body["containers"] = [{**first, "command": ["/usr/sbin/sshd", "-De"]}, *body["containers"][1:]]
+        first = {**first, "command": ["/usr/sbin/sshd", "-De"]}
+    body["containers"] = [replicas.with_env(first, {"K_MPI_JOB_ROLE": "worker"}), *body["containers"][1:]]
+    # Intel MPI and MPICH want workers to find the launcher by its host name.
+    search = f"{name_of(job)}.{namespace_of(job)}.svc.cluster.local"
+    domains = body.get("dnsConfig") or {}
+    body["dnsConfig"] = {**domains, "searches": [*(domains.get("searches") or ()), search]}
+    labels = _labels(job, "worker") | {replicas.REPLICA_INDEX: str(index)}
     metadata = replicas.marked(spec["template"], labels) | _owned(job, worker_name(job, index))
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
 
@@ -178,25 +197,25 @@ def _labels(job: Document, role: str) -> dict[str, str]:
     return {replicas.OPERATOR: OPERATOR, replicas.JOB_NAME: name_of(job), replicas.JOB_ROLE: role}
 
 
-def _body(job: Document, spec: Document, env: Mapping[str, str], host: str) -> Document:
-    """A pod spec with its host name, its keys and its variables."""
+def _body(job: Document, spec: Document, host: str, policy: str) -> Document:
+    """A pod spec with its host name and its keys; `policy` is how it restarts where nobody says."""
     template = spec["template"]["spec"]
-    path = job["spec"].get("sshAuthMountPath") or "/root/.ssh"
-    mount = {"name": "ssh-auth", "mountPath": path}
+    path = job["spec"].get("sshAuthMountPath") or ROOT_KEYS
     items = [("ssh-privatekey", "id_rsa"), ("ssh-publickey", "id_rsa.pub"), ("ssh-publickey", "authorized_keys")]
     secret: Document = {"secretName": f"{name_of(job)}-ssh", "items": [{"key": k, "path": p} for k, p in items]}
-    if path == "/root/.ssh":
+    if path == ROOT_KEYS:
         secret["defaultMode"] = 0o600
-    first, *rest = replicas.with_env(template["containers"], env)
-    first = {**first, "volumeMounts": [*(first.get("volumeMounts") or ()), mount]}
-    return {
+    first, *rest = template["containers"]
+    mounts = [*(first.get("volumeMounts") or ()), {"name": "ssh-auth", "mountPath": path}]
+    body = {
         **template,
         "hostname": host,
         "subdomain": name_of(job),
-        "restartPolicy": replicas.pod_policy({"restartPolicy": spec.get("restartPolicy") or "Never"}),
-        "containers": [first, *rest],
+        "restartPolicy": replicas.pod_policy(replicas.policy_of(spec, policy)),
+        "containers": [{**first, "volumeMounts": mounts}, *rest],
         "volumes": [*(template.get("volumes") or ()), {"name": "ssh-auth", "secret": secret}],
     }
+    return {**body, "dnsPolicy": "ClusterFirstWithHostNet"} if template.get("hostNetwork") else body
 
 
 def _launcher(job: Document, around: Around, *, suspend: bool) -> Plan:
@@ -206,7 +225,7 @@ def _launcher(job: Document, around: Around, *, suspend: bool) -> Plan:
             return NOTHING
         spec = {**around.launcher["spec"], "suspend": suspend}
         return Plan(update=(Update(kinds.JOB, {**around.launcher, "spec": spec}),))
-    waits = job["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady"
+    waits = job["spec"].get("launcherCreationPolicy") == "WaitForWorkersReady" and not suspend
     if waits and sum(is_ready(pod) for pod in around.pods) < worker_count(job):
         return NOTHING
     return Plan(create=(Create(kinds.JOB, launcher_of(job, suspend=suspend)),))
@@ -216,53 +235,92 @@ def launcher_of(job: Document, *, suspend: bool) -> Document:
     spec = spec_of(job, LAUNCHER)
     assert spec is not None, "the schema demands a launcher"
     name = f"{name_of(job)}-launcher"
-    labels = _labels(job, "launcher")
-    if _is_launcher_worker(job):
-        labels |= {replicas.REPLICA_INDEX: "0"}
-    body = _body(job, spec, _launcher_env(job), name)
+    body = _body(job, spec, name, replicas.ON_FAILURE)
     items = [("hostfile", 0o444), ("discover_hosts.sh", 0o555)]
     config = {"name": f"{name_of(job)}-config", "items": [{"key": k, "path": k, "mode": m} for k, m in items]}
-    first = body["containers"][0]
+    first = replicas.with_env(body["containers"][0], _launcher_env(job))
     mounts = [*first["volumeMounts"], {"name": "mpi-job-config", "mountPath": CONFIG_PATH}]
     body["containers"] = [{**first, "volumeMounts": mounts}, *body["containers"][1:]]
     body["volumes"] = [*body["volumes"], {"name": "mpi-job-config", "configMap": config}]
     policy = job["spec"].get("runPolicy") or {}
     limits = {k: policy[k] for k in ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished") if k in policy}
-    template = {"metadata": replicas.marked(spec["template"], labels), "spec": body}
-    metadata = _owned(job, name) | {"labels": {"app": name_of(job)}}
+    marked = replicas.marked(spec["template"], _labels(job, "launcher")) | {"ownerReferences": [owner_reference(job)]}
+    asleep = {"suspend": True} if suspend else {}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": metadata,
-        "spec": {**limits, "suspend": suspend, "template": template},
+        "metadata": _owned(job, name) | {"labels": {"app": name_of(job)}},
+        "spec": {**limits, **asleep, "template": {"metadata": marked, "spec": body}},
     }
 
 
 def _launcher_env(job: Document) -> dict[str, str]:
     chosen = _implementation(job)
     env = {"K_MPI_JOB_ROLE": "launcher", **_IMPLEMENTATIONS[chosen]}
-    if chosen in _SLOTS and job["spec"].get("slotsPerWorker"):
+    if chosen in _SLOTS:
         env[_SLOTS[chosen]] = str(_slots(job))
     if not _is_launcher_worker(job):  # a launcher that only launches sees no GPU
         env |= {"NVIDIA_VISIBLE_DEVICES": "", "NVIDIA_DRIVER_CAPABILITIES": ""}
     return env
 
 
-def _judge(ledger: Ledger, around: Around) -> None:
-    """The launcher decides."""
-    job, launcher = ledger.job, around.launcher
-    name = f"{namespace_of(job)}/{name_of(job)}"
-    status = (launcher or {}).get("status") or {}
-    row = {key: status[key] for key in ("active", "succeeded", "failed") if status.get(key)}
-    ledger.status["replicaStatuses"] = {LAUNCHER: row, WORKER: books.count(around.pods)}
-    if launcher is not None and is_true(launcher, "Complete"):
-        _end(ledger, books.SUCCEEDED, f"MPIJob {name} successfully completed.")
-    elif launcher is not None and is_true(launcher, "Failed"):
-        _end(ledger, books.FAILED, f"MPIJob {name} has failed")
-    elif status.get("ready") and all((p.get("status") or {}).get("phase") == "Running" for p in around.pods):
+def _judge(ledger: Ledger, around: Around, workers: Sequence[Document]) -> None:
+    """The launcher decides; a worker that was evicted fails the job for it."""
+    name = f"{namespace_of(ledger.job)}/{name_of(ledger.job)}"
+    _note_sleep(ledger)
+    running = sum(books.phase_of(pod) == "Running" for pod in around.launcher_pods)
+    rows = dict(ledger.status.get("replicaStatuses") or {})
+    if around.launcher is not None:
+        rows[LAUNCHER] = _launcher_row(ledger, around.launcher, around.launcher_pods, running)
+    phases = [books.phase_of(pod) for pod in workers]
+    words = {"Running": "active", "Succeeded": "succeeded", "Failed": "failed"}
+    rows[WORKER] = {word: phases.count(phase) for phase, word in words.items() if phase in phases}
+    ledger.status["replicaStatuses"] = rows
+    evicted = sum((pod.get("status") or {}).get("reason") == "Evicted" for pod in workers)
+    if evicted:
+        told = f"{evicted}/{len(workers)} workers are evicted"
+        ledger.set(books.FAILED, "MPIJobEvicted", told)
+        ledger.say("MPIJobEvicted", told, warning=True)
+    if ledger.is_suspended:
+        ledger.set(books.RUNNING, "MPIJobSuspended", f"MPIJob {name} is suspended.", true=False)
+    elif running and phases.count("Running") == len(workers) == (worker_count(ledger.job) if workers else 0):
         ledger.set(books.RUNNING, "MPIJobRunning", f"MPIJob {name} is running.")
+        ledger.say("MPIJobRunning", f"MPIJob {name} is running")
 
 
-def _end(ledger: Ledger, type_: str, message: str) -> None:
-    ledger.status["completionTime"] = stamp(ledger.now)
-    ledger.set(type_, f"MPIJob{type_}", message)
+def _note_sleep(ledger: Ledger) -> None:
+    if ledger.is_suspended:
+        if ledger.set(books.SUSPENDED, "MPIJobSuspended", "MPIJob suspended"):
+            ledger.say("MPIJobSuspended", "MPIJob suspended")
+    elif ledger.condition(books.SUSPENDED) is not None and ledger.set(
+        books.SUSPENDED, "MPIJobResumed", "MPIJob resumed", true=False
+    ):
+        ledger.say("MPIJobResumed", "MPIJob resumed")
+        ledger.status["startTime"] = stamp(ledger.now)
+
+
+def _launcher_row(ledger: Ledger, launcher: Document, pods: Sequence[Document], running: int) -> Document:
+    """The launcher's place in the status; its end is the job's."""
+    status = launcher.get("status") or {}
+    row: Document = {"failed": status["failed"]} if status.get("failed") else {}
+    if is_true(launcher, "Complete"):
+        ledger.status.setdefault("completionTime", status.get("completionTime") or stamp(ledger.now))
+        name = f"{namespace_of(ledger.job)}/{name_of(ledger.job)}"
+        ledger.end(books.SUCCEEDED, "MPIJobSucceeded", f"MPIJob {name} successfully completed.")
+        return row | {"succeeded": 1}
+    if is_true(launcher, "Failed"):
+        ledger.end(books.FAILED, *_reason(ledger.job, launcher, pods), warning=True)
+        return row
+    return row | ({"active": running} if running else {})
+
+
+def _reason(job: Document, launcher: Document, pods: Sequence[Document]) -> tuple[str, str]:
+    """Why the launcher failed, with what its last pod said of itself."""
+    condition = condition_of(launcher, "Failed") or {}
+    reason = condition.get("reason") or "MPIJobFailed"
+    words = condition.get("message") or f"MPIJob {namespace_of(job)}/{name_of(job)} has failed"
+    failed = [pod for pod in pods if books.phase_of(pod) == "Failed"]
+    if reason == "BackoffLimitExceeded" and failed:
+        last = max(failed, key=lambda pod: str(pod["metadata"].get("creationTimestamp", ""))).get("status") or {}
+        reason, words = f"{reason}/{last.get('reason', '')}", f"{words}: {last.get('message', '')}"
+    return reason, words if len(words) <= _LONGEST else f"{words[: _LONGEST - 3]}..."

@@ -1,7 +1,6 @@
 """A PyTorchJob becomes pods and services, and knows when it is done.
 
-Upstream: training-operator 1.8. Not taken over: the init container that waits for the master (torch waits itself,
-and its image is not on every machine).
+Upstream: training-operator 1.8; order and texts are its.
 """
 
 from __future__ import annotations
@@ -10,116 +9,126 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from allaboard.api import kinds
-from allaboard.api.documents import Document, dig
-from allaboard.api.meta import is_leaving, labels_of, name_of, namespace_of, owner_reference, stamp
+from allaboard.api.documents import Document
+from allaboard.api.meta import condition_of, is_leaving, labels_of, name_of, namespace_of, stamp
 from allaboard.jobs.legacy import ledger as books
-from allaboard.jobs.legacy import replicas
+from allaboard.jobs.legacy import replicas, torchpods
 from allaboard.jobs.legacy.ledger import Ledger
+from allaboard.jobs.legacy.torchpods import CONTAINER, MASTER, WORKER, policy_of, replica_name, replicas_of, specs
 from allaboard.jobs.members import restarts
 from allaboard.kube.plan import NOTHING, Create, Event, Plan
 
-CONTAINER, PORT_NAME, PORT = "pytorch", "pytorchjob-port", 23456
-MASTER, WORKER = "Master", "Worker"
-OPERATOR = "pytorchjob-controller"
+MANAGER = "kubeflow.org/training-operator"
+_EXHAUSTED = "Job {} has failed because it"
 
 
 def decide(job: Document, pods: Sequence[Document], services: Sequence[Document], now: datetime) -> Plan:
     """One pass over a PyTorchJob."""
-    if is_leaving(job):
-        return NOTHING
     ledger, name = Ledger(kinds.PYTORCH_JOB, job, now), name_of(job)
+    if is_leaving(job) or ledger.policy.get("managedBy", MANAGER) != MANAGER:
+        return NOTHING
     ledger.set(books.CREATED, "PyTorchJobCreated", f"PyTorchJob {name} is created.")
     if ledger.is_finished:
         ledger.settle()
         return _cleaned(ledger, pods, services) + ledger.expire() + ledger.saved()
     if ledger.is_suspended:
         return _asleep(ledger, pods, services)
-    ledger.set(books.SUSPENDED, "PyTorchJobResumed", f"PyTorchJob {name} is resumed.", true=False)
+    _awake(ledger)
+    if words := _exhausted(ledger, pods):
+        # Said before the pods go: they are the proof, and whoever dies in between must find one or the other.
+        ledger.end(books.FAILED, "PyTorchJobFailed", f"{_EXHAUSTED.format(name)} {words}")
+        return ledger.saved()
     ledger.started()
-    plan = _services(ledger, services) + _pods(ledger, pods)
+    plan = _pods(ledger, pods) + _services(job, services)
     _judge(ledger, pods)
     deadline = ledger.deadline()
     return plan + ledger.saved() + (Plan(again=deadline) if deadline and not ledger.is_finished else NOTHING)
 
 
-def specs(job: Document) -> dict[str, Document]:
-    """The replica specs, the master first."""
-    found: dict[str, Document] = job["spec"]["pytorchReplicaSpecs"]
-    return {kind: found[kind] for kind in (MASTER, WORKER) if kind in found}
-
-
-def replicas_of(spec: Document) -> int:
-    return int(spec.get("replicas", 1))
-
-
-def replica_name(job: Document, kind: str, index: int) -> str:
-    return f"{name_of(job)}-{kind.lower()}-{index}"
-
-
 def _cleaned(ledger: Ledger, pods: Sequence[Document], services: Sequence[Document]) -> Plan:
-    policy = ledger.policy.get("cleanPodPolicy", "None")
-    plan = books.removed(kinds.POD, books.to_clean(policy, pods))
-    return plan + books.removed(kinds.SERVICE, services) if policy in ("All", "Running") else plan
+    """What a finished job leaves behind is its policy's to say; of one that ran out of tries or time, nothing."""
+    policy, failed = ledger.policy.get("cleanPodPolicy", "None"), condition_of(ledger.job, books.FAILED) or {}
+    if str(failed.get("message", "")).startswith(_EXHAUSTED.format(name_of(ledger.job))):
+        policy = "All"
+    return NOTHING if policy == "None" else _removed(ledger.job, pods, services, books.to_clean(policy, pods))
+
+
+def _removed(job: Document, pods: Sequence[Document], services: Sequence[Document], going: Sequence[Document]) -> Plan:
+    """Some pods go, and with them every service whose pod goes or has gone before."""
+    leaving = books.by_name(going)
+    staying = {name_of(pod) for pod in pods if name_of(pod) not in leaving}
+    lonely = [service for service in services if name_of(service) not in staying]
+    return books.removed(kinds.POD, going, job) + books.removed(kinds.SERVICE, lonely, job)
 
 
 def _asleep(ledger: Ledger, pods: Sequence[Document], services: Sequence[Document]) -> Plan:
-    ledger.set(books.SUSPENDED, "PyTorchJobSuspended", f"PyTorchJob {name_of(ledger.job)} is suspended.")
-    ledger.status.pop("startTime", None)
-    ledger.status["replicaStatuses"] = {kind: {} for kind in specs(ledger.job)}
-    return books.removed(kinds.POD, pods) + books.removed(kinds.SERVICE, services) + ledger.saved()
+    words = f"PyTorchJob {name_of(ledger.job)} is suspended."
+    rows = ledger.status.get("replicaStatuses") or {}
+    if rows:
+        ledger.status["replicaStatuses"] = {
+            kind: {key: value for key, value in row.items() if key != "active"} for kind, row in rows.items()
+        }
+    if ledger.has(books.RUNNING):
+        ledger.set(books.RUNNING, "PyTorchJobSuspended", words, true=False)
+    if ledger.set(books.SUSPENDED, "PyTorchJobSuspended", words):
+        ledger.say("PyTorchJobSuspended", words)
+    return _removed(ledger.job, pods, services, pods) + ledger.saved()
 
 
-def _wanted(job: Document) -> list[tuple[str, int]]:
-    return [(kind, index) for kind, spec in specs(job).items() for index in range(replicas_of(spec))]
+def _awake(ledger: Ledger) -> None:
+    """A job that slept starts anew, so that its deadline does too."""
+    if ledger.has(books.SUSPENDED):
+        words = f"PyTorchJob {name_of(ledger.job)} is resumed."
+        ledger.set(books.SUSPENDED, "PyTorchJobResumed", words, true=False)
+        ledger.status["startTime"] = stamp(ledger.now)
+        ledger.say("PyTorchJobResumed", words)
 
 
-def _services(ledger: Ledger, services: Sequence[Document]) -> Plan:
-    """A headless service per replica, so that its name is an address."""
+def _exhausted(ledger: Ledger, pods: Sequence[Document]) -> str:
+    """Patience is at its end: too many restarts, or too long."""
+    if _is_past_limit(ledger, pods):
+        return "has reached the specified backoff limit"
+    return "was active longer than specified deadline" if ledger.is_overdue() else ""
+
+
+def _is_past_limit(ledger: Ledger, pods: Sequence[Document]) -> bool:
+    limit = ledger.policy.get("backoffLimit")
+    if limit is None:
+        return False
+    job, rows = ledger.job, ledger.status.get("replicaStatuses") or {}
+    failed = sum(books.phase_of(pod) == "Failed" for pod in pods)
+    active = sum(books.phase_of(pod) not in ("Failed", "Succeeded") and not is_leaving(pod) for pod in pods)
+    fresh = failed > sum(row.get("failed", 0) for row in rows.values())
+    if limit == 0 and fresh and active != len(torchpods.wanted(job)):
+        return True
+    counted = [pod for pod in pods if policy_of(specs(job)[_kind_of(job, pod)]) != replicas.NEVER]
+    spent = sum(restarts(pod) for pod in counted if books.phase_of(pod) == "Running")
+    return spent > 0 if limit == 0 else spent >= limit
+
+
+def _services(job: Document, services: Sequence[Document]) -> Plan:
     there = books.by_name(services)
-    wanted = [
-        (kind, index) for kind, index in _wanted(ledger.job) if replica_name(ledger.job, kind, index) not in there
-    ]
-    made = [service_of(ledger.job, kind, index) for kind, index in wanted]
+    names = {replica_name(job, kind, index): (kind, index) for kind, index in torchpods.wanted(job)}
+    made = [torchpods.service_of(job, *place) for name, place in names.items() if name not in there]
+    surplus = [service for name, service in there.items() if name not in names]
     words = [f"Created service: {name_of(service)}" for service in made]
-    return Plan(
+    return books.removed(kinds.SERVICE, surplus, job) + Plan(
         create=tuple(Create(kinds.SERVICE, service) for service in made),
-        events=tuple(Event(ledger.job, "SuccessfulCreateService", word) for word in words),
+        events=tuple(Event(job, "SuccessfulCreateService", word) for word in words),
     )
-
-
-def service_of(job: Document, kind: str, index: int) -> Document:
-    name = replica_name(job, kind, index)
-    metadata: Document = {"name": name, "namespace": namespace_of(job), "labels": labels_for(job, kind, index)}
-    metadata["ownerReferences"] = [owner_reference(job)]
-    port = next((p["containerPort"] for p in _ports(specs(job)[kind]) if p.get("name") == PORT_NAME), PORT)
-    spec = {"clusterIP": "None", "selector": labels_for(job, kind, index), "ports": [{"name": PORT_NAME, "port": port}]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
-
-
-def _ports(spec: Document) -> list[Document]:
-    containers = spec["template"]["spec"]["containers"]
-    return [port for c in containers if c["name"] == CONTAINER for port in c.get("ports") or ()]
-
-
-def labels_for(job: Document, kind: str, index: int) -> dict[str, str]:
-    marks = {replicas.OPERATOR: OPERATOR, replicas.JOB_NAME: name_of(job)}
-    marks |= {replicas.REPLICA_TYPE: kind.lower(), replicas.REPLICA_INDEX: str(index)}
-    if kind == MASTER or (MASTER not in specs(job) and index == 0):
-        marks[replicas.JOB_ROLE] = "master"
-    return marks
 
 
 def _pods(ledger: Ledger, pods: Sequence[Document]) -> Plan:
     """Missing replicas are made, failed ones that may try again are removed, and surplus ones let go."""
     job, there = ledger.job, books.by_name(pods)
-    made = [pod_of(job, k, i) for k, i in _wanted(job) if replica_name(job, k, i) not in there]
-    names = {replica_name(job, kind, index) for kind, index in _wanted(job)}
-    surplus = [pod for pod in pods if name_of(pod) not in names]
-    again = [pod for pod in pods if _tries_again(job, pod)]
-    if again:
-        ledger.set(books.RESTARTING, "PyTorchJobRestarting", f"PyTorchJob {name_of(job)} is restarting.")
+    names = {replica_name(job, kind, index): (kind, index) for kind, index in torchpods.wanted(job)}
+    made = [torchpods.pod_of(job, *place) for name, place in names.items() if name not in there]
+    surplus = [pod for name, pod in there.items() if name not in names]
+    for name, code in replicas.exit_codes(pods, CONTAINER).items():
+        ledger.say("ExitedWithCode", f"Pod: {namespace_of(job)}.{name} exited with code {code}")
+    again = [pod for pod in pods if books.phase_of(pod) == "Failed" and _may_try_again(ledger, pod)]
     words = [f"Created pod: {name_of(pod)}" for pod in made]
-    return books.removed(kinds.POD, [*surplus, *again]) + Plan(
+    return books.removed(kinds.POD, [*surplus, *again], job) + Plan(
         create=tuple(Create(kinds.POD, pod) for pod in made),
         events=tuple(Event(job, "SuccessfulCreatePod", word) for word in words),
     )
@@ -130,123 +139,61 @@ def _kind_of(job: Document, pod: Document) -> str:
     return next((kind for kind in specs(job) if kind.lower() == mark), WORKER)
 
 
-def _tries_again(job: Document, pod: Document) -> bool:
-    spec = specs(job).get(_kind_of(job, pod))
-    failed = (pod.get("status") or {}).get("phase") == "Failed"
-    return failed and spec is not None and replicas.is_retryable(pod, spec, CONTAINER)
-
-
-def pod_of(job: Document, kind: str, index: int) -> Document:
-    """One replica. Host name and subdomain make its name an address where no cluster DNS is."""
-    spec = specs(job)[kind]
-    template = spec["template"]
-    body = {
-        **template["spec"],
-        "restartPolicy": replicas.pod_policy(spec),
-        "hostname": replica_name(job, kind, index),
-        "subdomain": name_of(job),
-        "containers": [_with_port(c) for c in _told(job, template["spec"]["containers"], kind, index)],
-    }
-    metadata = replicas.marked(template, labels_for(job, kind, index))
-    metadata |= {"name": replica_name(job, kind, index), "namespace": namespace_of(job)}
-    metadata["ownerReferences"] = [owner_reference(job)]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
-
-
-def _with_port(container: Document) -> Document:
-    if container["name"] != CONTAINER or any(port.get("name") == PORT_NAME for port in container.get("ports") or ()):
-        return container
-    return {**container, "ports": [*(container.get("ports") or ()), {"name": PORT_NAME, "containerPort": PORT}]}
-
-
-def _told(job: Document, containers: Sequence[Document], kind: str, index: int) -> list[Document]:
-    return replicas.with_env(containers, environment(job, kind, index))
-
-
-def environment(job: Document, kind: str, index: int) -> dict[str, str]:
-    """What a replica learns of its place: the master's address, its rank, how many there are."""
-    total = sum(replicas_of(spec) for spec in specs(job).values())
-    per_node = str(job["spec"].get("nprocPerNode") or dig(job, "spec", "elasticPolicy", "nProcPerNode", default="auto"))
-    env = {"PYTHONUNBUFFERED": "1"}
-    if MASTER in specs(job):
-        address = replica_name(job, MASTER, 0)
-        port = next((p["containerPort"] for p in _ports(specs(job)[MASTER]) if p.get("name") == PORT_NAME), PORT)
-        rank = index if kind == MASTER else index + replicas_of(specs(job)[MASTER])
-        processes = int(per_node) if per_node.isdecimal() else 1
-        env |= {"MASTER_PORT": str(port), "PET_MASTER_PORT": str(port), "MASTER_ADDR": address}
-        env |= {"PET_MASTER_ADDR": address, "WORLD_SIZE": str(total * processes)}
-        env |= {"RANK": str(rank), "PET_NODE_RANK": str(rank)}
-    env |= {"PET_NPROC_PER_NODE": per_node, "PET_NNODES": str(total)}
-    return env | _elastic(job)
-
-
-def _elastic(job: Document) -> dict[str, str]:
-    policy = job["spec"].get("elasticPolicy")
-    if not policy:
-        return {}
-    workers = replicas_of(specs(job).get(WORKER, {"replicas": 0}))
-    low, high = policy.get("minReplicas", workers), policy.get("maxReplicas", workers)
-    host = policy.get("rdzvHost") or replica_name(job, WORKER, 0)
-    env = {
-        "PET_RDZV_BACKEND": policy.get("rdzvBackend", "c10d"),
-        "PET_RDZV_ENDPOINT": f"{host}:{policy.get('rdzvPort', PORT)}",
-        "PET_RDZV_ID": policy.get("rdzvId") or name_of(job),
-        "PET_NNODES": f"{low}:{high}",
-    }
-    if policy.get("rdzvConf"):
-        env["PET_RDZV_CONF"] = ",".join(f"{pair['key']}={pair['value']}" for pair in policy["rdzvConf"])
-    if policy.get("maxRestarts") is not None:
-        env["PET_MAX_RESTARTS"] = str(policy["maxRestarts"])
-    return env | ({"PET_STANDALONE": ""} if policy.get("standalone") else {})
+def _may_try_again(ledger: Ledger, pod: Document) -> bool:
+    """Whether this failure is tried again; a program's own mistake, told by its exit code, ends the job at once."""
+    job, kind = ledger.job, _kind_of(ledger.job, pod)
+    spec = specs(job).get(kind)
+    policy = policy_of(spec) if spec else replicas.NEVER
+    if replicas.is_retryable(pod, policy, CONTAINER):
+        words = f"job {name_of(job)} is restarting because {kind} replica(s) failed."
+        ledger.say("PyTorchJobRestarting", words, warning=True)
+        ledger.set(books.RESTARTING, "PyTorchJobRestarting", words)
+        return True
+    if policy == replicas.BY_EXIT_CODE:
+        words = f'job "{name_of(job)}" is failing because "{kind}" replica(s) failed.'
+        ledger.end(books.FAILED, "PyTorchJobFailed", words, warning=True)
+    return False
 
 
 def _judge(ledger: Ledger, pods: Sequence[Document]) -> None:
-    """Counts, then the verdict: the master decides, or all workers do."""
-    job, name = ledger.job, name_of(ledger.job)
+    """Counts, then the verdict: the master decides, or the workers do."""
+    job = ledger.job
     groups = {kind: [pod for pod in pods if _kind_of(job, pod) == kind] for kind in specs(job)}
-    rows = {kind: books.count(group) for kind, group in groups.items()}
+    rows = {kind: {**books.count(group), "selector": torchpods.selector(job, kind)} for kind, group in groups.items()}
     ledger.status["replicaStatuses"] = rows
-    if ledger.is_overdue():
-        _end(ledger, books.FAILED, f"PyTorchJob {name} has failed because it was active longer than specified deadline")
-    elif _is_past_limit(ledger, pods):
-        _end(ledger, books.FAILED, f"PyTorchJob {name} has failed because it has reached the specified backoff limit")
-    elif lost := _lost(job, groups):
-        kind, count = lost
-        _end(ledger, books.FAILED, f"PyTorchJob {name} is failed because {count} {kind} replica(s) failed.")
-    elif _is_done(job, rows, groups):
-        _end(ledger, books.SUCCEEDED, f"PyTorchJob {name} is successfully completed.")
-    elif any((pod.get("status") or {}).get("phase") == "Running" for pod in groups.get(MASTER) or pods):
-        ledger.set(books.RUNNING, "PyTorchJobRunning", f"PyTorchJob {name} is running.")
+    for kind, spec in specs(job).items():
+        row, whole = rows[kind], replicas_of(spec)
+        if not ledger.is_finished and (kind == MASTER or MASTER not in rows):
+            _note(ledger, kind, done=_is_done(job, row, whole), runs=bool(row.get("active")))
+        if ledger.is_finished:
+            return
+        if row.get("failed") and whole > row.get("succeeded", 0) + row.get("active", 0):
+            _note_loss(ledger, kind, row["failed"], policy_of(spec))
 
 
-def _lost(job: Document, groups: dict[str, list[Document]]) -> tuple[str, int] | None:
-    """Replicas that failed for good."""
-    for kind, group in groups.items():
-        failed = [pod for pod in group if (pod.get("status") or {}).get("phase") == "Failed"]
-        final = [pod for pod in failed if not _tries_again(job, pod)]
-        if final:
-            return kind, len(final)
-    return None
+def _is_done(job: Document, row: Document, whole: int) -> bool:
+    """Every one has succeeded; of ranks that come and go one is enough."""
+    done = row.get("succeeded", 0)
+    alone = MASTER not in specs(job) and job["spec"].get("elasticPolicy") is not None
+    return done == whole or (alone and done > 0)
 
 
-def _is_done(job: Document, rows: dict[str, Document], groups: dict[str, list[Document]]) -> bool:
-    if MASTER in rows:
-        return bool(rows[MASTER].get("succeeded"))
-    if job["spec"].get("elasticPolicy"):  # ranks may come and go; the first worker speaks for all
-        first = [pod for pod in groups[WORKER] if labels_of(pod).get(replicas.REPLICA_INDEX) == "0"]
-        return any((pod.get("status") or {}).get("phase") == "Succeeded" for pod in first)
-    return bool(rows[WORKER].get("succeeded", 0) == replicas_of(specs(job)[WORKER]))
+def _note(ledger: Ledger, kind: str, *, done: bool, runs: bool) -> None:
+    job, name = ledger.job, name_of(ledger.job)
+    led = kind == MASTER
+    who = f"PyTorchJob {name}" if led else f"PyTorchJob {namespace_of(job)}/{name}"
+    if done:
+        ledger.end(
+            books.SUCCEEDED, "PyTorchJobSucceeded", f"{who} {'is successfully' if led else 'successfully'} completed."
+        )
+    elif runs:
+        ledger.set(books.RUNNING, "PyTorchJobRunning", f"{who} is running.")
 
 
-def _is_past_limit(ledger: Ledger, pods: Sequence[Document]) -> bool:
-    limit = ledger.policy.get("backoffLimit")
-    if limit is None:
-        return False
-    working = [pod for pod in pods if (pod.get("status") or {}).get("phase") == "Running"]
-    spent = sum(map(restarts, working))
-    return spent > 0 if limit == 0 else spent >= limit
-
-
-def _end(ledger: Ledger, type_: str, message: str) -> None:
-    ledger.status["completionTime"] = stamp(ledger.now)
-    ledger.set(type_, f"PyTorchJob{type_}", message)
+def _note_loss(ledger: Ledger, kind: str, failed: int, policy: str) -> None:
+    who, lost = f"PyTorchJob {name_of(ledger.job)} is", f"because {failed} {kind} replica(s) failed."
+    if policy == replicas.NEVER:
+        ledger.end(books.FAILED, "PyTorchJobFailed", f"{who} failed {lost}")
+    else:
+        ledger.say("PyTorchJobRestarting", f"{who} restarting {lost}", warning=True)
+        ledger.set(books.RESTARTING, "PyTorchJobRestarting", f"{who} restarting {lost}")

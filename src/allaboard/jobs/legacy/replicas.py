@@ -9,6 +9,8 @@ from allaboard.api.documents import Document
 PREFIX = "training.kubeflow.org/"
 JOB_NAME, OPERATOR = f"{PREFIX}job-name", f"{PREFIX}operator-name"
 REPLICA_TYPE, REPLICA_INDEX, JOB_ROLE = f"{PREFIX}replica-type", f"{PREFIX}replica-index", f"{PREFIX}job-role"
+NEVER, ON_FAILURE, ALWAYS, BY_EXIT_CODE = "Never", "OnFailure", "Always", "ExitCode"
+_SIGNALS = 128  # exit codes from here on tell of a signal: the machine's fault, not the program's
 
 
 def marked(template: Document, labels: Mapping[str, str]) -> Document:
@@ -18,29 +20,34 @@ def marked(template: Document, labels: Mapping[str, str]) -> Document:
     return {**kept, "labels": {**(metadata.get("labels") or {}), **labels}}
 
 
-def with_env(containers: Iterable[Document], env: Mapping[str, str]) -> list[Document]:
-    """Containers that know these variables; what a container sets itself stays."""
-    return [_told(container, env) for container in containers]
+def with_env(container: Document, env: Mapping[str, str]) -> Document:
+    """A container that knows these variables; they come last, so they win over its own."""
+    added = [{"name": name, "value": value} if value else {"name": name} for name, value in env.items()]
+    return {**container, "env": [*(container.get("env") or ()), *added]}
 
 
-def _told(container: Document, env: Mapping[str, str]) -> Document:
-    own = container.get("env") or []
-    known = {entry["name"] for entry in own}
-    added = [{"name": name, "value": value} for name, value in env.items() if name not in known]
-    return {**container, "env": [*own, *added]} if added else container
+def policy_of(replica: Document, default: str) -> str:
+    return str(replica.get("restartPolicy") or default)
 
 
-def pod_policy(replica: Document) -> str:
+def pod_policy(policy: str) -> str:
     """Exit codes are judged by the operator, so the kubelet must not restart on its own."""
-    policy = replica.get("restartPolicy") or "OnFailure"
-    return "Never" if policy == "ExitCode" else str(policy)
+    return NEVER if policy == BY_EXIT_CODE else policy
 
 
-def is_retryable(pod: Document, replica: Document, container: str) -> bool:
-    """Whether a failed pod is made again. By exit code: what a signal ended (128 and above) may be tried again."""
-    policy = replica.get("restartPolicy") or "OnFailure"
-    if policy != "ExitCode":
-        return policy in ("OnFailure", "Always")
-    rows = (pod.get("status") or {}).get("containerStatuses") or ()
-    ends = [(row.get("state") or {}).get("terminated") or {} for row in rows if row["name"] == container]
-    return any(end.get("exitCode", 0) >= 128 for end in ends)
+def is_retryable(pod: Document, policy: str, container: str) -> bool:
+    """Whether a failed pod is made again. By exit code: what a signal ended may be tried again."""
+    if policy != BY_EXIT_CODE:
+        return policy in (ON_FAILURE, ALWAYS)
+    return any(code >= _SIGNALS for code in exit_codes([pod], container).values())
+
+
+def exit_codes(pods: Iterable[Document], container: str) -> dict[str, int]:
+    """How the main container of each pod ended, where it did."""
+    found: dict[str, int] = {}
+    for pod in pods:
+        for row in (pod.get("status") or {}).get("containerStatuses") or ():
+            end = (row.get("state") or {}).get("terminated")
+            if row["name"] == container and end:
+                found[pod["metadata"]["name"]] = int(end.get("exitCode", 0))
+    return found

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from allaboard.scheduling.boarding import board
 from allaboard.scheduling.explain import Stuck
-from allaboard.scheduling.gangs import GangRow
+from allaboard.scheduling.gangs import PIPELINED, GangRow
+from allaboard.scheduling.promises import keep
 from allaboard.scheduling.reservation import is_large, reserve
 from allaboard.scheduling.selection import only_class, to_place
 from allaboard.scheduling.session import Session
@@ -12,6 +13,7 @@ from allaboard.scheduling.session import Session
 
 def allocate(session: Session) -> None:
     """A gang that still has pending tasks after a success is asked again: elastic gangs grow one task at a time."""
+    keep(session)
     order = session.waiting()
     while (gang := order.pop()) is not None:
         fresh = gang.active() == 0
@@ -23,7 +25,7 @@ def allocate(session: Session) -> None:
                     _reserve(session, gang, refusal)
                 continue
             statement.commit()
-        if fresh and not any(leaf.count[3] for leaf in gang.leaves):
+        if fresh and not any(leaf.count[PIPELINED] for leaf in gang.leaves):
             session.first_start(gang)
         if gang.pending():
             order.push(session.panel.gang_key(gang), gang)

@@ -23,7 +23,9 @@ def consolidate(session: Session) -> None:
 
 
 def _could_fit(session: Session, gang: GangRow) -> bool:
-    state, nodes = session.state, session.state.nodes
+    state, nodes, leaf = session.state, session.state.nodes, gang.only
+    if leaf is not None and leaf.klass is not None and leaf.klass.gpu_wish > session.loose_gpus() + EPSILON:
+        return False
     rows = [row for rows in to_place(state, gang, simulated=True).values() for row in rows]
     gpus = sum(state.klass[row].gpu_wish for row in rows)
     memory = sum(state.klass[row].memory for row in rows)

@@ -16,8 +16,8 @@ def offer(session: Session, gang: GangRow) -> Offer | None:
     queues, wanted = session.state.queues, session.request(gang)
     if not may_reclaim(queues, gang, wanted):
         return None
-    reclaimer = Reclaimer(session.state, gang, wanted)
+    reclaimer = Reclaimer(session.state, gang, wanted, session.policy.proportion.saturation)
     leaves = [row for row in sorted(session.standing().evictable) if row != gang.queue and reclaimer.may_take_from(row)]
-    if not leaves:
+    if not leaves and not session.policy.signatures:
         return None
     return Offer(leaves, lambda victim: True, reclaimer.is_fair)

@@ -17,7 +17,7 @@ class DynamicResources:
     def fits_task(self, state: State, wanted: PodClass, row: int) -> Mask | None:
         if not wanted.demand.claims:
             return None
-        known = [state.claims.get(name) for name in wanted.demand.claims]
+        known = [state.classes.claims.get(name) for name in wanted.demand.claims]
         queue = state.members[row].gang.fact.queue
         if any(claim is None or not _usable(state, claim, queue) for claim in known):
             return np.zeros(len(state.nodes), dtype=bool)

@@ -20,6 +20,8 @@ class MinRuntime:
 
     def __init__(self, preempt: str = "0", reclaim: str = "0", method: str = "lca") -> None:
         self.preempt, self.reclaim, self.method = seconds(preempt), seconds(reclaim), method
+        if method not in ("lca", "queue"):
+            raise ValueError(f'reclaimResolveMethod is "{method}"; must be lca or queue')
 
     def protected_until(self, queues: Queues, victim: GangRow, claimant: GangRow, action: str) -> float:
         """The moment until which the victim may not lose its minimum; 0 when it is not protected."""

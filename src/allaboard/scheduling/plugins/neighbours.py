@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from allaboard.scheduling.classes import Mask, PodClass
+from allaboard.scheduling.classes import Column, Mask, PodClass
 from allaboard.scheduling.facts import Neighbours, Requirement, Task
 from allaboard.scheduling.nodes import label_test
+from allaboard.scheduling.plugins.scores import NEAR
 from allaboard.scheduling.state import State
 
 
@@ -61,6 +62,41 @@ def _matches(term: Neighbours, owner: Task, other: Task) -> bool:
 
 def _holds(requirement: Requirement, task: Task) -> bool:
     return label_test(requirement)(task.labels.get(requirement.key))
+
+
+class PodAffinity:
+    """Pods that would rather stand near, or away from, each other; what pods that stand already wish counts, too.
+
+    Upstream: kube-scheduler's InterPodAffinity score, 0 to 100 over all nodes. Tasks that are placed by arithmetic have
+    no such wishes and are not drawn to those who have.
+    """
+
+    name = "podaffinity"
+
+    def score_task(self, state: State, row: int) -> Column | None:
+        task = state.task[row]
+        assert task is not None
+        weights = np.zeros(len(state.nodes))
+        for term, node, weight in _wishes(state, task):
+            weights[_domain(state, term.topology_key, [node])] += weight
+        low, high = weights.min(initial=0.0), weights.max(initial=0.0)
+        return np.floor(100 * (weights - low) / (high - low)) * NEAR if high > low else None
+
+
+def _wishes(state: State, task: Task) -> Iterator[tuple[Neighbours, int, float]]:
+    """Every wish that concerns the task and a pod on a node: the term, the node, and how much it weighs."""
+    for other, node in _placed(state):
+        if other is task:
+            continue
+        for term in task.demand.preferred:
+            if _matches(term, task, other):
+                yield term, node, -term.weight if term.anti else term.weight
+        for term in other.demand.preferred:
+            if _matches(term, other, task):
+                yield term, node, -term.weight if term.anti else term.weight
+        for term in other.demand.neighbours:
+            if not term.anti and _matches(term, other, task):
+                yield term, node, 1.0
 
 
 def ports_fit(state: State, wanted: PodClass) -> Mask | None:

@@ -6,12 +6,22 @@ from allaboard.scheduling.facts import UNLIMITED
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.queues import EPSILON, Amounts, Queues
 from allaboard.scheduling.reasons import Reason
+from allaboard.scheduling.words import amount, quantity
 
 RESOURCES = ("cpu", "memory", "gpu")
+NO_LIMIT = [UNLIMITED, UNLIMITED, UNLIMITED]
 
 
 class Proportion:
+    """`usage_weight` is how much past use counts in fair shares (KAI's kValue); `saturation` how much better off than
+    the reclaimer a sibling must stay that was reclaimed from."""
+
     name = "proportion"
+
+    def __init__(self, usage_weight: str = "1", saturation: str = "1") -> None:
+        self.usage_weight, self.saturation = max(0.0, float(usage_weight)), float(saturation)
+        if self.saturation < 1:
+            raise ValueError(f"relcaimerSaturationMultiplier is {saturation}; must be at least 1")
 
     def may_start(self, queues: Queues, gang: GangRow, amounts: Amounts) -> Reason | None:
         """No queue above its limit; non-preemptible work only inside the quota; at every level of the tree."""
@@ -31,6 +41,8 @@ class Proportion:
 
 def over_limit(queues: Queues, gang: GangRow, amounts: Amounts) -> Reason | None:
     for row in queues.path[gang.queue]:
+        if queues.limit[row] == NO_LIMIT:
+            continue
         for resource, name in enumerate(RESOURCES):
             limit, held = queues.limit[row][resource], queues.allocated[row][resource]
             if limit != UNLIMITED and amounts[resource] > 0 and limit < held + amounts[resource] - EPSILON:
@@ -45,9 +57,10 @@ _BOUND = {"NonPreemptibleOverQuota": "quota for non-preemptible work", "OverLimi
 def _over(code: str, queue: str, resource: str, numbers: tuple[float, float, float]) -> Reason:
     bound, held, wanted = numbers
     left = max(bound - held, 0.0)
-    room = f"it holds {held:g} of its {_BOUND[code]} {bound:g}"
-    message = f'needs {wanted:g} {resource}, but queue "{queue}" may use {left:g} more: {room}'
+    most, free = quantity(resource, bound), quantity(resource, left)
+    room = f"it holds {quantity(resource, held)} of its {_BOUND[code]} {most}"
+    message = f'needs {amount(resource, wanted)}, but queue "{queue}" may use {free} more: {room}'
     verdict = "Impossible" if wanted > bound + EPSILON else "Waiting"
     field = "quota" if code == "NonPreemptibleOverQuota" else "limit"
-    remedy = f'raise spec.resources.{resource}.{field} of queue "{queue}" (now {bound:g})'
+    remedy = f'raise spec.resources.{resource}.{field} of queue "{queue}" (now {most})'
     return Reason(code, message, verdict, {resource: wanted}, {resource: left}, unblock=(remedy,), queue=queue)

@@ -8,7 +8,7 @@ import numpy as np
 from allaboard.scheduling.classes import CPU, GPU, Column, PodClass
 from allaboard.scheduling.nodes import Nodes
 
-PLACEMENT, RESOURCE_TYPE, AVAILABLE, SHARED_GPU, TOPOLOGY, NOMINATED = 9.0, 10.0, 1e3, 1e4, 1e5, 1e7
+PLACEMENT, RESOURCE_TYPE, AVAILABLE, SHARED_GPU, TOPOLOGY, NEAR, NOMINATED = 9.0, 10.0, 1e3, 1e4, 1e5, 1e6, 1e7
 
 
 class NodeAvailability:

@@ -53,11 +53,18 @@ def resources() -> tuple[dict[str, Any], ...]:
 
 
 @cache
+def structs() -> dict[str, list[tuple[str, str, str]]]:
+    """The server's own structs: type -> (Go name, mode, type) of each field; mode is "", "*", "[]" or "map"."""
+    kind = dict[str, list[tuple[str, str, str]]]
+    return msgspec.json.decode((_FOLDER / "structs.json").read_bytes(), type=kind)
+
+
+@cache
 def _by_kind() -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     packages = sorted(path.stem for path in _FOLDER.glob("*.json") if not path.stem.endswith(".wire"))
     for package in packages:
-        members = _package(package) if package != "resources" else {}
+        members = _package(package) if package not in ("resources", "structs") else {}
         for name, content in members.items():
             for gvk in content.get("x-kubernetes-group-version-kind", ()):
                 api_version = f"{gvk['group']}/{gvk['version']}" if gvk["group"] else gvk["version"]

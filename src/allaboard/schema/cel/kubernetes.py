@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable, Iterable
 from typing import Any
+from urllib.parse import quote
 
 from allaboard.api import names, quantity
 from allaboard.schema import formats
@@ -67,7 +68,6 @@ def _compare(left: Any, right: Any) -> int:
 _methods(
     "Quantity",
     {
-        "sign() int": lambda q: q.sign,
         "isInteger() bool": lambda q: q.nanos % quantity.NANO == 0 and abs(q.nanos) < INT64 * quantity.NANO,
         "asInteger() int": _whole,
         "asApproximateFloat() double": float,
@@ -80,6 +80,7 @@ _methods(
         "compareTo(Quantity) int": _compare,
     },
 )
+cel("sign(Quantity) int")(lambda q: q.sign)
 _methods(
     "Semver",
     {
@@ -98,7 +99,7 @@ _methods(
         "getHost() string": lambda u: u.parts.netloc.rpartition("@")[2],
         "getHostname() string": lambda u: (u.parts.hostname or "").strip("[]"),
         "getPort() string": lambda u: u.port,
-        "getEscapedPath() string": lambda u: u.parts.path,
+        "getEscapedPath() string": lambda u: quote(u.parts.path, safe="/%:@!$&'()*+,;=~-._"),
         "getQuery() map": lambda u: u.query,
     },
 )
@@ -130,7 +131,14 @@ Judge = Callable[[str], Iterable[str]]
 
 
 def _format_rule(name: str) -> Judge:
-    return lambda text: [] if formats.FORMATS[name](text) else [f"invalid {name}"]
+    words = {"uuid": "does not match the UUID format", "byte": "invalid base64"}
+
+    def judge(text: str) -> list[str]:
+        if formats.FORMATS[name](text):
+            return []
+        return [f'parse "{text}": invalid URI for request' if name == "uri" else words.get(name, f"invalid {name}")]
+
+    return judge
 
 
 NAMED_FORMATS: dict[str, Judge] = {

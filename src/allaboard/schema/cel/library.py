@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -99,8 +99,8 @@ def to_int(value: Any) -> int:
         return int(value.timestamp())
     if isinstance(value, str):
         if not re.fullmatch("[+-]?[0-9]+", value):
-            raise CelError(f'strconv.ParseInt: parsing "{value}": invalid syntax')
-        return as_int(int(value), f'strconv.ParseInt: parsing "{value}": value out of range')
+            raise _no_conversion("int")
+        return as_int(int(value), str(_no_conversion("int")))
     if isinstance(value, timedelta):
         return round(value.total_seconds() * 1e9)
     return as_int(_numeric(value))
@@ -112,42 +112,51 @@ def _numeric(value: Any) -> float:
     return value
 
 
-@cel("uint(dyn) uint")
+def _no_conversion(wanted: str) -> CelError:
+    return CelError(f"type conversion error from 'string' to '{wanted}'")
+
+
+@cel(*(f"uint({kind}) uint" for kind in ("uint", "int", "double", "string")))
 def to_uint(value: Any) -> int:
-    number = int(value) if isinstance(value, str) and value.isdigit() else _numeric(value)
+    if isinstance(value, str) and not value.isdecimal():
+        raise _no_conversion("uint")
+    number = int(value) if isinstance(value, str) else _numeric(value)
     if not 0 <= number < 2**64:
         raise CelError("unsigned integer overflow")
     return UInt(number)
 
 
-@cel("double(dyn) double")
+@cel(*(f"double({kind}) double" for kind in ("double", "int", "uint", "string")))
 def to_double(value: Any) -> float:
     if not isinstance(value, str):
         return float(_numeric(value))
     try:
         return float(value)
     except ValueError:
-        raise CelError(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from None
+        raise _no_conversion("double") from None
 
 
-@cel("string(dyn) string")
+_PRINTED = ("bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration", "IP", "CIDR")
+
+
+@cel(*(f"string({kind}) string" for kind in _PRINTED))
 def to_string(value: Any) -> str:
     return text_of(value)
 
 
-@cel("bytes(dyn) bytes")
+@cel("bytes(bytes) bytes", "bytes(string) bytes")
 def to_bytes(value: Any) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
-@cel("bool(dyn) bool")
+@cel("bool(bool) bool", "bool(string) bool")
 def to_bool(value: Any) -> bool:
     known = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
     text = value.lower() if isinstance(value, str) else value
     if isinstance(value, bool):
         return value
     if text not in known:
-        raise CelError(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+        raise _no_conversion("bool")
     return known[text]
 
 
@@ -161,10 +170,14 @@ def to_type(value: Any) -> str:
     return type_name(value)
 
 
-@cel("timestamp(dyn) timestamp")
+@cel(*(f"timestamp({kind}) timestamp" for kind in ("timestamp", "string", "int")))
 def to_timestamp(value: Any) -> datetime:
     if isinstance(value, datetime):
         return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return datetime.fromtimestamp(value, UTC)
+    if isinstance(value, str) and formats.is_date(value):
+        return datetime.fromisoformat(f"{value}T00:00:00+00:00")
     if not isinstance(value, str) or not formats.is_date_time(value):
         raise CelError(f'parsing time "{value}": cannot parse')
     return datetime.fromisoformat(value.replace("Z", "+00:00"))
@@ -173,7 +186,7 @@ def to_timestamp(value: Any) -> datetime:
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
 
 
-@cel("duration(dyn) duration")
+@cel(*(f"duration({kind}) duration" for kind in ("duration", "string", "int")))
 def to_duration(value: Any) -> timedelta:
     if isinstance(value, timedelta):
         return value
@@ -250,9 +263,9 @@ def trim(text: str) -> str:
     return text.strip()
 
 
-@cel("string:reverse() string", "list:reverse() same")
-def reverse(value: Any) -> Any:
-    return value[::-1]
+@cel("list:reverse() same")
+def reverse(items: list[Any]) -> list[Any]:
+    return items[::-1]
 
 
 @cel("list:join() string", "list:join(string) string")
@@ -291,13 +304,22 @@ def _formatted(value: Any, verb: str, precision: str | None) -> str:
     if verb == "d" and isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if verb in "fe" and isinstance(value, int | float):
-        return f"{value:.{precision or 6}{verb}}"
+        return _raised(f"{value:.{precision or 6}{verb}}")
     if verb in "bxXo" and isinstance(value, int):
         return f"{int(value):{verb}}"
     if verb in "xX" and isinstance(value, str | bytes):
         digits = (value.encode() if isinstance(value, str) else value).hex()
         return digits.upper() if verb == "X" else digits
     raise CelError(f'could not parse formatting clause: unrecognized formatting clause "{verb}"')
+
+
+_SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "+")
+
+
+def _raised(number: str) -> str:
+    """A number with its exponent written as a power of ten."""
+    digits, mark, power = number.partition("e")
+    return f"{digits}×10{power.translate(_SUPERSCRIPT)}" if mark else digits
 
 
 @cel("string:find(string) string")
@@ -399,16 +421,6 @@ def set_intersects(left: list[Any], right: list[Any]) -> bool:
     return any(equal(item, other) for item in left for other in right)
 
 
-@cel("math.greatest(dyn) dyn", "math.greatest(dyn,dyn) dyn", "math.greatest(dyn,dyn,dyn) dyn")
-def greatest(*values: Any) -> Any:
-    return max(values[0] if len(values) == 1 and isinstance(values[0], list) else values)
-
-
-@cel("math.least(dyn) dyn", "math.least(dyn,dyn) dyn", "math.least(dyn,dyn,dyn) dyn")
-def least(*values: Any) -> Any:
-    return min(values[0] if len(values) == 1 and isinstance(values[0], list) else values)
-
-
 # --- optional values --------------------------------------------------------------------------------------------------
 
 
@@ -447,3 +459,18 @@ def or_value(value: Optional, other: Any) -> Any:
 @cel("optional:or(optional) optional")
 def or_optional(value: Optional, other: Optional) -> Optional:
     return value if value.present else other
+
+
+@cel("list:first() optional_item")
+def first_of(items: list[Any]) -> Optional:
+    return Optional(items[0], present=True) if items else Optional()
+
+
+@cel("list:last() optional_item")
+def last_of(items: list[Any]) -> Optional:
+    return Optional(items[-1], present=True) if items else Optional()
+
+
+@cel("optional.unwrap(list) list", "list:unwrapOpt() list")
+def unwrapped(items: list[Any]) -> list[Any]:
+    return [item.value for item in items if isinstance(item, Optional) and item.present]

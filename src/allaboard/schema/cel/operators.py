@@ -12,15 +12,15 @@ from typing import Any
 
 from allaboard.schema.cel.library import to_duration, to_timestamp
 from allaboard.schema.cel.scope import Scope
+from allaboard.schema.cel.spent import compared, tenth
 from allaboard.schema.cel.syntax import UInt
-from allaboard.schema.cel.types import BOOL, DURATION, DYN, TIMESTAMP, Type
+from allaboard.schema.cel.types import BOOL, DURATION, DYN, TIMESTAMP, Type, goes_with
 from allaboard.schema.cel.values import CelError, equal
 from allaboard.schema.nodes import LIST, MAP, Node, is_closed
 
 Run = Callable[[Scope], Any]
 _NUMBERS = frozenset({"int", "uint", "double"})
 _ORDERED = _NUMBERS | {"string", "bool", "bytes", "timestamp", "duration"}
-_SCALARS = _ORDERED | {"null_type", "type"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +57,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 def equality(left: Type, right: Type) -> Callable[[Any, Any], bool] | None:
     """How two values of these types compare; None where they never can."""
-    names = {left.name, right.name}
-    if len(names) == 2 and names <= _SCALARS and "null_type" not in names:
-        return None
-    if names in ({"string", "list"}, {"string", "map"}, {"string", "object"}, {"list", "map"}, {"list", "object"}):
+    if not goes_with(left, right):
         return None
     node = left.node or right.node
     return equal if node is None else lambda a, b: _alike(a, b, node)
@@ -134,9 +131,12 @@ def _not(operand: Run) -> Run:
 
 
 def _choice(kinds: Sequence[Type]) -> Type | None:
-    if kinds[0].name not in ("bool", "dyn"):
+    condition, yes, no = kinds
+    if condition.name not in ("bool", "dyn") or not goes_with(yes, no):
         return None
-    return kinds[1] if str(kinds[1]) == str(kinds[2]) else DYN
+    if "null_type" in (yes.name, no.name):
+        return no if yes.name == "null_type" else yes
+    return yes if str(yes) == str(no) else DYN
 
 
 def _conditional(condition: Run, yes: Run, no: Run) -> Run:
@@ -153,12 +153,14 @@ def _ordering(kinds: Sequence[Type]) -> Type | None:
     return None
 
 
-def _order(holds: Callable[[Any, Any], bool]) -> Callable[[Run, Run], Run]:
-    def make(left: Run, right: Run) -> Run:
+def _order(holds: Callable[[Any, Any], bool]) -> Callable[..., Run]:
+    def make(left: Run, right: Run, *, weigh: bool = False) -> Run:
         def run(scope: Scope) -> bool:
             a, b = left(scope), right(scope)
             if isinstance(a, bool) is not isinstance(b, bool):
                 raise CelError("no such overload")
+            if weigh:
+                scope.cost += compared(a, b)
             try:
                 return holds(a, b)
             except TypeError:
@@ -170,7 +172,12 @@ def _order(holds: Callable[[Any, Any], bool]) -> Callable[[Run, Run], Run]:
 
 
 def _membership(kinds: Sequence[Type]) -> Type | None:
-    return BOOL if kinds[1].name in ("list", "map", "object", "dyn") else None
+    item, container = kinds
+    if container.name == "list":
+        return BOOL if goes_with(item, container.item or DYN) else None
+    if container.name == "map":  # of literals, keys are not known to be text
+        return BOOL if container.node is None or item.name in ("string", "dyn") else None
+    return BOOL if container.name == "dyn" else None
 
 
 def _in(left: Run, right: Run) -> Run:
@@ -180,7 +187,6 @@ def _in(left: Run, right: Run) -> Run:
             return item in container
         if not isinstance(container, list):
             raise CelError("no such overload")
-        scope.spend(len(container))
         return any(equal(item, other) for other in container)
 
     return run
@@ -195,6 +201,8 @@ def _arithmetic(*extra: str) -> Callable[[Sequence[Type]], Type | None]:
         if "dyn" in names:
             return DYN
         if len(set(names)) == 1:
+            if names[0] == "list" and not goes_with(*kinds):
+                return None
             return kinds[0] if names[0] in _NUMBERS | set(extra) else None
         if extra and set(names) == {"timestamp", "duration"}:
             return TIMESTAMP
@@ -209,12 +217,14 @@ def _difference(kinds: Sequence[Type]) -> Type | None:
     return _arithmetic("duration")(kinds)
 
 
-def _calculation(apply: Callable[[Any, Any], Any]) -> Callable[[Run, Run], Run]:
-    def make(left: Run, right: Run) -> Run:
+def _calculation(apply: Callable[[Any, Any], Any]) -> Callable[..., Run]:
+    def make(left: Run, right: Run, *, weigh: bool = False) -> Run:
         def run(scope: Scope) -> Any:
             a, b = left(scope), right(scope)
             if not _goes_together(a, b):
                 raise CelError("no such overload")
+            if weigh:
+                scope.cost += tenth(len(a) + len(b))
             try:
                 return _bounded(apply(a, b), a)
             except TypeError:
@@ -277,6 +287,8 @@ def _negated(operand: Run) -> Run:
     return run
 
 
+# Operators whose cost depends on how large texts are.
+SIZED, TEXTS = frozenset({"<", "<=", ">", ">=", "+"}), frozenset({"string", "bytes"})
 OPERATORS: dict[str, Operator] = {
     "&&": Operator("_&&_", _logic, _junction(False)),  # noqa: FBT003 - the value that decides
     "||": Operator("_||_", _logic, _junction(True)),  # noqa: FBT003

@@ -49,11 +49,11 @@ class UInt(int):
 
 
 class CelSyntaxError(Exception):
-    """Where (offset) and what."""
+    """Everything that is no CEL: where (offset) and what."""
 
-    def __init__(self, at: int, words: str) -> None:
-        super().__init__(words)
-        self.at, self.words = at, words
+    def __init__(self, *problems: tuple[int, str]) -> None:
+        super().__init__(problems[0][1])
+        self.all = list(problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,23 +79,43 @@ class Token:
 
 def parse(text: str) -> Expr:
     """The tree of an expression; raises `CelSyntaxError`."""
-    parser = _Parser(_tokens(text))
-    tree = parser.expression()
-    if parser.peek.kind != "end":
-        raise CelSyntaxError(parser.peek.at, f"Syntax error: extraneous input '{parser.peek.text}' expecting <EOF>")
+    tokens, unreadable = _tokens(text)
+    parser = _Parser(tokens)
+    try:
+        tree = parser.expression()
+        if parser.peek.kind != "end":
+            raise CelSyntaxError(
+                (parser.peek.at, f"Syntax error: extraneous input '{parser.peek.text}' expecting <EOF>")
+            )
+    except CelSyntaxError as problem:
+        raise CelSyntaxError(*sorted([*unreadable, *problem.all])) from None
+    if unreadable:
+        raise CelSyntaxError(*unreadable)
     return tree
 
 
-def _tokens(text: str) -> list[Token]:
-    found, at = [], 0
+def _tokens(text: str) -> tuple[list[Token], list[tuple[int, str]]]:
+    """The words of a text, and what in it is none; reading goes on behind that."""
+    found, unreadable, at = list[Token](), list[tuple[int, str]](), 0
     while at < len(text):
         match = _TOKEN.match(text, at)
         if not match:
-            raise CelSyntaxError(at, f"Syntax error: token recognition error at: '{text[at]}'")
+            noise = _noise(text, at)
+            unreadable.append((at, f"Syntax error: token recognition error at: '{noise}'"))
+            at += len(noise)
+            continue
         if match.lastgroup != "space":
             found.append(Token(match.lastgroup or "", match[0], at))
         at = match.end()
-    return [*found, Token("end", "<EOF>", len(text))]
+    return [*found, Token("end", "<EOF>", len(text))], unreadable
+
+
+def _noise(text: str, at: int) -> str:
+    """What upstream's reader swallows of something that is no word: half an operator takes the next sign with it."""
+    if text[at] in "'\"":
+        end = text.find("\n", at)
+        return text[at:] if end < 0 else text[at : end + 1]
+    return text[at : at + 2] if text[at] in "=&|" else text[at]
 
 
 class _Parser:
@@ -111,7 +131,7 @@ class _Parser:
     def take(self, text: str = "") -> Token:
         token = self.peek
         if text and (token.text != text or token.kind in ("string", "raw")):
-            raise CelSyntaxError(token.at, f"Syntax error: mismatched input '{token.text}' expecting '{text}'")
+            raise CelSyntaxError((token.at, f"Syntax error: mismatched input '{token.text}' expecting '{text}'"))
         self.position += 1
         return token
 
@@ -121,7 +141,7 @@ class _Parser:
     def expression(self) -> Expr:
         self.depth += 1
         if self.depth > DEEPEST:
-            raise CelSyntaxError(self.peek.at, "expression recursion limit exceeded: 250")
+            raise CelSyntaxError((self.peek.at, "expression recursion limit exceeded: 250"))
         condition = self.binary(0)
         if self.at_op("?"):
             mark = self.take()
@@ -145,11 +165,11 @@ class _Parser:
             return self.postfix(self.primary())
         token = self.take()
         if token.text == "-" and self.peek.kind in ("int", "float"):
-            number = self.primary()
+            number = self.primary() if self.peek.text != str(2**63) else Expr("const", self.take().at, 2**63)
             return self.postfix(Expr("const", token.at, _negated(number, token.at)))
         self.depth += 1
         if self.depth > DEEPEST:
-            raise CelSyntaxError(token.at, "expression recursion limit exceeded: 250")
+            raise CelSyntaxError((token.at, "expression recursion limit exceeded: 250"))
         operand = self.unary()
         self.depth -= 1
         return Expr("not" if token.text == "!" else "neg", token.at, None, (operand,))
@@ -164,7 +184,7 @@ class _Parser:
         optional = bool(self.at_op("?") and self.take())
         name = self.take()
         if name.kind != "name":
-            raise CelSyntaxError(name.at, f"Syntax error: mismatched input '{name.text}' expecting IDENTIFIER")
+            raise CelSyntaxError((name.at, f"Syntax error: mismatched input '{name.text}' expecting IDENTIFIER"))
         if not self.at_op("("):
             return Expr("select", dot.at, name.text, (operand,), (optional,))
         opening = self.take("(")
@@ -207,7 +227,7 @@ class _Parser:
 
     def unexpected(self) -> CelSyntaxError:
         words = f"Syntax error: mismatched input '{self.peek.text}' expecting {_EXPECTED}"
-        return CelSyntaxError(self.peek.at, words)
+        return CelSyntaxError((self.peek.at, words))
 
     def name(self, token: Token) -> Expr:
         if token.text == ".":
@@ -215,7 +235,7 @@ class _Parser:
         if token.text in ("true", "false", "null"):
             return Expr("const", token.at, {"true": True, "false": False, "null": None}[token.text])
         if token.text in _RESERVED or token.text == "in":
-            raise CelSyntaxError(token.at, f"reserved identifier: {token.text}")
+            raise CelSyntaxError((token.at, f"reserved identifier: {token.text}"))
         if not self.at_op("("):
             return Expr("name", token.at, token.text)
         opening = self.take("(")
@@ -249,7 +269,7 @@ class _Parser:
 def _negated(number: Expr, at: int) -> Any:
     value = -number.value
     if isinstance(number.value, UInt):
-        raise CelSyntaxError(at, "found no matching overload for '-_' applied to '(uint)'")
+        raise CelSyntaxError((at, "found no matching overload for '-_' applied to '(uint)'"))
     return value
 
 
@@ -258,8 +278,8 @@ def _number(token: Token) -> int:
     value = int(text.rstrip("u"), 16 if text.startswith("0x") else 10)
     if text.endswith("u"):
         return UInt(value)
-    if value > 2**63:
-        raise CelSyntaxError(token.at, "invalid int literal")
+    if value >= 2**63:
+        raise CelSyntaxError((token.at, "invalid int literal"))
     return value
 
 
@@ -293,7 +313,7 @@ def unescaped(text: str, at: int) -> str:
             return chr(int(code, 8))
         if code in _LETTERS or code in "\\?\"'`":
             return _LETTERS.get(code, code)
-        raise CelSyntaxError(at, f"Syntax error: token recognition error at: '{match[0]}'")
+        raise CelSyntaxError((at, f"Syntax error: token recognition error at: '{match[0]}'"))
 
     return _ESCAPE.sub(one, text)
 

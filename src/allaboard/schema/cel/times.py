@@ -50,6 +50,6 @@ def _whole(unit: timedelta) -> Callable[[timedelta], Any]:
 cel("duration:getHours() int")(_whole(timedelta(hours=1)))
 cel("duration:getMinutes() int")(_whole(timedelta(minutes=1)))
 cel("duration:getSeconds() int")(_whole(timedelta(seconds=1)))
-cel("duration:getMilliseconds() int")(lambda span: int(span / timedelta(milliseconds=1)) % 1000)
+cel("duration:getMilliseconds() int")(_whole(timedelta(milliseconds=1)))
 
 __all__ = ["FUNCTIONS"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -229,7 +230,7 @@ def text_of(value: Any) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, float):
-        return go_float(value) if abs(value) != float("inf") and value == value else f"{value:+}".replace("inf", "Inf")
+        return _general(value) if abs(value) != float("inf") and value == value else f"{value:+}".replace("inf", "Inf")
     if isinstance(value, bytes):
         try:
             return value.decode()
@@ -241,7 +242,20 @@ def text_of(value: Any) -> str:
         seconds = value.total_seconds()
         return f"{go_float(seconds)}s"
     if isinstance(value, list):
-        return "[" + ", ".join(map(text_of, value)) + "]"
+        return "[" + ", ".join(map(_inside, value)) + "]"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {text_of(value[key])}" for key in sorted(value)) + "}"
+        return "{" + ", ".join(f"{_inside(key)}:{_inside(value[key])}" for key in sorted(value)) + "}"
     return str(value)
+
+
+def _inside(value: Any) -> str:
+    """A value as a part of a printed list or map: texts stand in quotes there."""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else text_of(value)
+
+
+def _general(value: float) -> str:
+    """A number as Go prints it in general: with an exponent from a million on, or below a ten-thousandth."""
+    digits, _, power = f"{value!r}".partition("e")
+    if value == 0 or 1e-4 <= abs(value) < 1e6:
+        return digits.removesuffix(".0") if not power else f"{value:.17f}".rstrip("0").rstrip(".")
+    return next(text for text in (f"{value:.{count}e}" for count in range(17)) if float(text) == value)

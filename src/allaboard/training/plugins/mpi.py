@@ -118,7 +118,8 @@ def _count_nodes(info: Info, job: TrainJob) -> None:
     if workers is None or nodes is None:
         return
     if not runs_launcher_as_node(info.ml_policy):
-        workers.count = nodes
+        # A policy says 1 where it means nothing in particular; the template's own number of workers stays.
+        workers.count = nodes if job.num_nodes is not None or nodes > 1 else workers.count
     elif nodes == 1 and info.pod_set(LAUNCHER):
         _leave_out(info, workers)
     else:
