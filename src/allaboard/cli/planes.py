@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import signal
@@ -12,8 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from allaboard.api.errors import AboardError
+from allaboard.cli import screen
 from allaboard.sdk.home import Home, Running
 
+NODES_PATIENCE = 180.0
+LONG = 5.0  # seconds until somebody who waits is told what for
 START_PATIENCE = 180.0  # a machine may be very busy; one that dies is noticed at once
 STOP_PATIENCE = 120.0
 LOOK_AGAIN = 0.02
@@ -70,6 +74,21 @@ def _answering(home: Home, process: subprocess.Popen[bytes], log: Path, before: 
     raise PlaneError(f"the plane did not answer in {START_PATIENCE:.0f} s; its log: {log}")
 
 
+async def nodes_are_ready(home: Home, running: Running) -> bool:
+    """Wait until every node of the plane has said so; False where that takes too long."""
+    began = time.monotonic()
+    told = False
+    while running.nodes and not home.ready.exists():
+        waited = time.monotonic() - began
+        if waited > NODES_PATIENCE:
+            return False
+        if waited > LONG and not told:
+            screen.say(f"  waits for its nodes to be ready; what they say: {home.logs / 'node.log'}")
+            told = True
+        await asyncio.sleep(LOOK_AGAIN)
+    return True
+
+
 def stop(running: Running) -> None:
     """Ask the plane to end, wait for it, and insist when it does not."""
     for how in (signal.SIGTERM, signal.SIGKILL):
@@ -104,10 +123,18 @@ def _is_gone(pid: int, patience: float) -> bool:
             if os.waitpid(pid, os.WNOHANG)[0] == pid:
                 return True
         except ChildProcessError:  # not our child: started by an earlier command
-            if not Path(f"/proc/{pid}").exists() and not _answers(pid):
+            if is_over(pid):
                 return True
         time.sleep(LOOK_AGAIN)
     return False
+
+
+def is_over(pid: int) -> bool:
+    """Whether a process has ended, also one that nobody buries: the first process of many a container never does."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return not _answers(pid)
 
 
 def _answers(pid: int) -> bool:

@@ -17,6 +17,7 @@ from allaboard.cli.manifests import Manifest
 from allaboard.cli.session import Session
 from allaboard.sdk import asking
 from allaboard.sdk.home import Home, Running
+from allaboard.sdk.jobs import Job
 
 INTERRUPTED = 130
 
@@ -34,7 +35,7 @@ def command(ctx: click.Context, /, what: str, detach: bool, delete_on_interrupt:
     goes_on = False
     try:
         code = session.run(
-            ctx, lambda s: _run(s, wishes.manifest_of(what, s.namespace, options), detach, delete_on_interrupt)
+            ctx, lambda s: _run(s, wishes.manifest_of(what, s.namespace, options), ours, detach, delete_on_interrupt)
         )
         goes_on = detach or (code == INTERRUPTED and not delete_on_interrupt)
     finally:
@@ -62,7 +63,9 @@ def _put_away(running: Running) -> None:
     screen.good(f"plane stopped in {screen.duration(time.monotonic() - began)}; `aboard up` keeps one running")
 
 
-async def _run(open_session: Session, manifest: Manifest, detach: bool, delete_on_interrupt: bool) -> int:
+async def _run(
+    open_session: Session, manifest: Manifest, ours: Running | None, detach: bool, delete_on_interrupt: bool
+) -> int:
     await apply_one(open_session, manifest)
     open_session.tell_warnings()
     key = Key(open_session.namespace, name_of(manifest.document))
@@ -74,12 +77,12 @@ async def _run(open_session: Session, manifest: Manifest, detach: bool, delete_o
     if detach:
         screen.say(f"  follow it with: aboard logs {key.name} -f")
         return 0
-    return await _followed(open_session, key, delete_on_interrupt)
+    return await _followed(open_session, key, ours, delete_on_interrupt)
 
 
-async def _followed(open_session: Session, key: Key, delete_on_interrupt: bool) -> int:
+async def _followed(open_session: Session, key: Key, ours: Running | None, delete_on_interrupt: bool) -> int:
     """Follow to the end; Ctrl-C leaves the job, or deletes it when asked."""
-    task = asyncio.ensure_future(following.follow(open_session.client, key))
+    task = asyncio.ensure_future(_shown(open_session, key, ours))
     interrupted = asyncio.Event()
 
     def interrupt() -> None:
@@ -98,6 +101,13 @@ async def _followed(open_session: Session, key: Key, delete_on_interrupt: bool) 
         await _left(open_session, key, delete_on_interrupt)
         return INTERRUPTED
     return await following.verdict(open_session.client, job, key)
+
+
+async def _shown(open_session: Session, key: Key, ours: Running | None) -> Job | None:
+    """A plane of our own makes the pods while its nodes start: nobody needs to hear that nodes are missing."""
+    if ours is not None:
+        await planes.nodes_are_ready(Home.default(), ours)
+    return await following.follow(open_session.client, key)
 
 
 async def _left(open_session: Session, key: Key, delete_on_interrupt: bool) -> None:

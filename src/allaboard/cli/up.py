@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -31,6 +32,8 @@ def command(**options: object) -> None:
         if findings is not None:
             found = findings.result()
             screen.say(f"  pods run at level {found.level}; {found.not_isolated()} (see: aboard doctor)")
+    if not asyncio.run(planes.nodes_are_ready(home, running)):
+        raise planes.PlaneError(f"the plane runs, but its nodes are not ready; what they say: {home.logs / 'node.log'}")
     _how_to_reach(home)
 
 

@@ -48,6 +48,7 @@ class NodeProcess:
         facts |= {"host_paths": list(self.settings.host_path)}
         write_private(home.path / "node.json", json.dumps(facts).encode())
         await asyncio.to_thread(post.relieve, home.node)
+        home.ready.unlink(missing_ok=True)
         await self._start()
         self._watching = asyncio.create_task(self._watch())
         return self
@@ -120,6 +121,7 @@ async def _node(home: Home, facts: Document) -> None:
         api=("127.0.0.1", facts["port"]),
         token=(home.keys / "node.token").read_text(),
         tokens=lambda ask: account_token(client, ask),
+        announced=home.ready.touch,  # `aboard up` waits for it
     )
     await work_until_told(Agent(client, config, SystemClock()))
 

@@ -29,6 +29,10 @@ class TokenAsk:
     seconds: int
 
 
+def _nobody_waits() -> None:
+    """For machines whose nodes nobody waits for."""
+
+
 async def _no_token(_ask: TokenAsk) -> str:
     return ""
 
@@ -77,6 +81,7 @@ class Config:
     refresh: timedelta = timedelta(seconds=10)  # how often rendered volumes are brought up to date
     workers: int = 8
     tokens: Callable[[TokenAsk], Awaitable[str]] = _no_token
+    announced: Callable[[], None] = _nobody_waits  # called once, when every node has said that it is ready
 
     @property
     def host(self) -> str:

@@ -45,12 +45,17 @@ class Register:
 
     async def run(self) -> None:
         """Announce every node, then keep saying that it lives."""
+        unknown = set(self.config.nodes)
         while True:
             for name in self.config.nodes:
                 try:
                     await self._announce(name)
                 except (ApiError, OSError, TimeoutError) as problem:
                     log.warning("node %s: %s", name, problem)
+                    continue
+                if unknown == {name}:
+                    self.config.announced()
+                unknown.discard(name)
             await self.clock.sleep_until(self.clock.now() + self.config.heartbeat)
 
     def claim(self, name: str) -> Claim:

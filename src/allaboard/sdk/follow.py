@@ -20,7 +20,7 @@ from allaboard.kube.remote import RemoteClient
 from allaboard.sdk.jobs import Job, pod_phase, ranks
 
 PATIENCE = 1.5  # seconds a reason to wait must last before it is told
-DRAIN = 5.0  # seconds to wait for the last lines of logs once the job is over
+DRAIN = 60.0  # seconds to wait for the last lines of logs once the job is over, however busy the machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +160,10 @@ class Follower:
                 self._happened.put_nowait(Line(word, text))
 
     async def _drain(self) -> None:
+        """Read every log to its end, also of pods whose start we have not heard of yet: each watch has its own pace."""
+        with contextlib.suppress(ApiError, OSError, asyncio.TimeoutError):
+            for pod in await self.client.list(POD, self.pods.select):
+                self._read_log(pod)
         if self._reading:
             await asyncio.wait(self._reading.values(), timeout=DRAIN)
 

@@ -71,6 +71,11 @@ class Home:
     def state(self) -> Path:
         return self.path / "plane.json"
 
+    @property
+    def ready(self) -> Path:
+        """There once the plane's nodes have said that they are ready."""
+        return self.path / "nodes.ready"
+
     def make(self) -> None:
         """Make the folder, for its owner alone."""
         try:
