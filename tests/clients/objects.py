@@ -1,10 +1,14 @@
 """The objects that every client's tests make."""
 
 import importlib
+import time
 import warnings
+from collections.abc import Callable
 from types import ModuleType
 
 import pytest
+
+from tests.patience import PATIENCE
 
 INSTALL = "pip install 'allaboard[clients]'"
 GROUP, VERSION = "trainer.kubeflow.org", "v1alpha1"
@@ -24,6 +28,14 @@ print("serving", flush=True)
 server.serve_forever()
 """
 COUNTS = "import time\nfor n in range(5):\n    print('line', n, flush=True)\n    time.sleep(0.1)\n"
+
+
+def until(fulfilled: Callable[[], bool]) -> None:
+    """Ask again and again: events are written after the status they tell of, and some things by controllers."""
+    deadline = time.monotonic() + PATIENCE
+    while not fulfilled():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def package(name: str) -> ModuleType:

@@ -9,7 +9,8 @@ import pytest
 
 from allaboard.cli import planes
 from allaboard.sdk.home import Home
-from tests.clients.objects import GROUP, config_map, package, train_job
+from tests.clients.objects import GROUP, config_map, package, train_job, until
+from tests.patience import PATIENCE
 
 package("kubernetes")
 
@@ -78,7 +79,7 @@ def test_an_account_may_do_what_its_roles_say_and_no_more(admin, worker):
     roles.create_namespaced_role("default", READER)
     roles.create_namespaced_role_binding("default", BINDING)
     client.CustomObjectsApi(admin).create_namespaced_custom_object(*jobs, train_job("seen", suspend=True))
-    assert mine.list_namespaced_config_map("default").items
+    until(lambda: mine.list_namespaced_config_map("default").items)
     assert custom.get_namespaced_custom_object(*jobs, "seen")["metadata"]["name"] == "seen"
     forbidden(mine.create_namespaced_config_map, "default", config_map("mine"))
     forbidden(custom.list_namespaced_custom_object, *jobs)
@@ -103,7 +104,7 @@ def test_nobody_gives_away_more_than_they_have(admin, worker):
 def test_kubectl_asks_for_itself_and_for_others(strict, worker):
     def can(*words):
         command = ["kubectl", "--kubeconfig", strict, "auth", "can-i", *words]
-        return subprocess.run(command, capture_output=True, text=True, timeout=30).stdout.strip()
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE).stdout.strip()
 
     account = "--as=system:serviceaccount:default:worker"
     assert can("delete", "nodes") == "yes"

@@ -6,6 +6,7 @@ import urllib.request
 import pytest
 
 from tests.clients.objects import COUNTS, config_map, job_set, package, pod, train_job
+from tests.patience import PATIENCE
 
 package("kr8s")
 
@@ -27,7 +28,7 @@ def served(api):
     """A pod that runs."""
     running = Pod(pod("served", app="served"), api=api)
     running.create()
-    running.wait("condition=Ready", timeout=180)
+    running.wait("condition=Ready", timeout=PATIENCE)
     assert next(running.logs(follow=True)) == "serving"
     return running
 
@@ -97,7 +98,7 @@ def test_an_object_is_watched_until_it_is_gone(kubeconfig):
                 if kind == "DELETED":
                     return
 
-        await asyncio.wait_for(follow(), 10)
+        await asyncio.wait_for(follow(), PATIENCE)
         return seen
 
     seen = asyncio.run(story())
@@ -107,7 +108,9 @@ def test_an_object_is_watched_until_it_is_gone(kubeconfig):
 def test_logs_are_followed_to_their_end(api):
     counts = Pod(pod("counts", COUNTS), api=api)
     counts.create()
-    counts.wait(["jsonpath='{.status.phase}'=Running", "jsonpath='{.status.phase}'=Succeeded"], mode="any", timeout=180)
+    counts.wait(
+        ["jsonpath='{.status.phase}'=Running", "jsonpath='{.status.phase}'=Succeeded"], mode="any", timeout=PATIENCE
+    )
     assert list(counts.logs(follow=True)) == [f"line {number}" for number in range(5)]
     assert list(counts.logs(tail_lines=1)) == ["line 4"]
 
@@ -121,7 +124,7 @@ def test_exec_says_what_a_program_said_and_how_it_ended(served):
 def test_a_port_is_forwarded(served):
     with served.portforward(8000, local_port="auto") as port:
         for word in ("one", "two"):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{word}", timeout=180) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{word}", timeout=PATIENCE) as answer:
                 assert answer.read().decode() == f"you asked for /{word}"
 
 
@@ -129,7 +132,7 @@ def test_custom_objects_are_made_and_run(api):
     job = TrainJob(train_job("trained"), api=api)
     job.create()
     next(kind for kind, item in job.watch() if "status" in item.raw)  # this client cannot wait for what has no status
-    job.wait("condition=Complete", timeout=180)
+    job.wait("condition=Complete", timeout=PATIENCE)
     assert job.status.jobsStatus[0].succeeded == 1
     [child] = [found for found in api.get("jobsets") if found.name == "trained"]
     assert child.metadata.ownerReferences[0].uid == job.metadata.uid

@@ -9,8 +9,9 @@ import urllib.request
 
 import pytest
 
-from tests.clients.objects import COUNTS, SERVES, config_map, job_set, pod, train_job
+from tests.clients.objects import COUNTS, SERVES, config_map, job_set, pod, train_job, until
 from tests.e2e.doors import talking
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl: install kubectl 1.32 or newer")
 
@@ -24,7 +25,7 @@ def kubectl(person, kubeconfig):
         if isinstance(text, dict):
             text = json.dumps(text)
         done = subprocess.run(
-            ["kubectl", *words], env=environment, input=text, capture_output=True, text=True, timeout=300
+            ["kubectl", *words], env=environment, input=text, capture_output=True, text=True, timeout=PATIENCE
         )
         assert done.returncode == code, f"kubectl {' '.join(words)}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + (done.stderr if code else "")
@@ -37,7 +38,7 @@ def kubectl(person, kubeconfig):
 def served(kubectl):
     """A pod that runs."""
     kubectl("create", "-f", "-", text=pod("served", SERVES, app="served"))
-    kubectl("wait", "--for=condition=Ready", "pod/served", "--timeout=180s")
+    kubectl("wait", "--for=condition=Ready", "pod/served", f"--timeout={PATIENCE}s")
     with talking(["kubectl", "logs", "-f", "served"], env=kubectl.environment, stdout=subprocess.PIPE) as logs:
         assert logs.stdout.readline() == "serving\n"  # from here on its port is open
     return "served"
@@ -102,7 +103,7 @@ def test_get_prints_tables_and_every_format(kubectl, served):
     assert "kind: Pod" in kubectl("get", "pod", "served", "-o", "yaml")
     assert "served" in kubectl("get", "all")
     assert "default" in kubectl("get", "ns", "--sort-by=.metadata.name")
-    assert "Started container main" in kubectl("describe", "pod", "served")
+    until(lambda: "Started container main" in kubectl("describe", "pod", "served"))
     assert "Started" in kubectl("events", "--for", "pod/served")
 
 
@@ -130,10 +131,10 @@ def test_explain_and_resources(kubectl):
 
 def test_logs_are_followed_to_their_end(kubectl):
     kubectl("run", "counts", "--image=python:3.11-slim", "--restart=Never", "--command", "--", "python3", "-c", COUNTS)
-    kubectl("wait", "--for=jsonpath={.status.phase}", "pod/counts", "--timeout=180s")
-    kubectl("wait", "--for=jsonpath={.status.startTime}", "pod/counts", "--timeout=180s")
+    kubectl("wait", "--for=jsonpath={.status.phase}", "pod/counts", f"--timeout={PATIENCE}s")
+    kubectl("wait", "--for=jsonpath={.status.startTime}", "pod/counts", f"--timeout={PATIENCE}s")
     want = "".join(f"line {number}\n" for number in range(5))
-    assert kubectl("logs", "-f", "counts", "--pod-running-timeout=180s") == want
+    assert kubectl("logs", "-f", "counts", "--pod-running-timeout=300s") == want
     assert kubectl("logs", "counts", "--tail=1", "--prefix") == "[pod/counts/counts] line 4\n"
     assert "container other is not valid for pod counts" in kubectl("logs", "counts", "-c", "other", code=1)
 
@@ -157,7 +158,9 @@ def test_a_container_that_has_ended_is_said_to_be_gone(kubectl):
     two = pod("two", "import time; time.sleep(6000)")
     two["spec"]["containers"].append({"name": "ended", "image": "python", "command": ["true"]})
     kubectl("create", "-f", "-", text=two)
-    kubectl("wait", "pod/two", "--timeout=180s", "--for=jsonpath={.status.containerStatuses[1].state.terminated}")
+    kubectl(
+        "wait", "pod/two", f"--timeout={PATIENCE}s", "--for=jsonpath={.status.containerStatuses[1].state.terminated}"
+    )
     said = kubectl("exec", "two", "-c", "ended", "--", "true", code=1)
     assert 'unable to upgrade connection: container not found ("ended")' in said
     kubectl("delete", "pod", "two")
@@ -175,7 +178,7 @@ def test_a_port_is_forwarded(kubectl, served):
     with talking(command, env=kubectl.environment, stdout=subprocess.PIPE) as forwarding:
         port = re.search(r"127\.0\.0\.1:(\d+) -> 8000", forwarding.stdout.readline()).group(1)
         for word in ("one", "two"):
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{word}", timeout=300) as answer:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/{word}", timeout=PATIENCE) as answer:
                 assert answer.read().decode() == f"you asked for /{word}"
 
 
@@ -192,13 +195,13 @@ def test_who_may_do_what(kubectl):
 
 def test_a_trainjob_from_apply_to_delete(kubectl):
     kubectl("apply", "-f", "-", text=train_job("trained", nodes=2))
-    kubectl("wait", "--for=condition=Complete", "trainjob/trained", "--timeout=180s")
+    kubectl("wait", "--for=condition=Complete", "trainjob/trained", f"--timeout={PATIENCE}s")
     header, line = kubectl("get", "trainjobs", "trained").splitlines()
     assert header.split()[0] == "NAME" and "Complete" in line
     selector = "jobset.sigs.k8s.io/jobset-name=trained"
     assert kubectl("logs", "-l", selector, "--prefix").count("trained\n") == 2
     assert kubectl("delete", "trainjob", "trained", "--wait") == 'trainjob.trainer.kubeflow.org "trained" deleted\n'
-    kubectl("wait", "--for=delete", "pod", "-l", selector, "--timeout=180s")
+    kubectl("wait", "--for=delete", "pod", "-l", selector, f"--timeout={PATIENCE}s")
     kubectl("create", "-f", "-", text=job_set("sets"))
     assert "sets" in kubectl("get", "jobsets")
 
@@ -211,7 +214,7 @@ def test_nodes_are_cordoned_tainted_drained_and_freed(kubectl):
     assert "untainted" in kubectl("taint", "nodes", "node-0", "some-")
     assert "Allocatable" in kubectl("describe", "node", "node-0")
     kubectl("create", "-f", "-", text=pod("drained", SERVES, app="drained"))
-    kubectl("wait", "--for=condition=Ready", "pod/drained", "--timeout=180s")
+    kubectl("wait", "--for=condition=Ready", "pod/drained", f"--timeout={PATIENCE}s")
     assert "pod/drained evicted" in kubectl("drain", "node-0", "--force", "--pod-selector=app=drained")
     assert "not found" in kubectl("get", "pod", "drained", code=1)
     kubectl("uncordon", "node-0")
@@ -220,9 +223,9 @@ def test_nodes_are_cordoned_tainted_drained_and_freed(kubectl):
 def test_jobs_and_namespaces(kubectl):
     kubectl("create", "namespace", "other")
     kubectl("create", "job", "once", "-n", "other", "--image=python:3.11-slim", "--", "python3", "-c", "print('done')")
-    kubectl("wait", "-n", "other", "--for=condition=Complete", "job/once", "--timeout=180s")
+    kubectl("wait", "-n", "other", "--for=condition=Complete", "job/once", f"--timeout={PATIENCE}s")
     assert kubectl("logs", "-n", "other", "job/once") == "done\n"
-    kubectl("delete", "namespace", "other", "--timeout=180s")
+    kubectl("delete", "namespace", "other", f"--timeout={PATIENCE}s")
     assert "not found" in kubectl("get", "namespace", "other", code=1)
 
 

@@ -8,7 +8,8 @@ import warnings
 import pytest
 import yaml
 
-from tests.clients.objects import config_map, package
+from tests.clients.objects import config_map, package, until
+from tests.patience import PATIENCE
 
 package("kubeflow.trainer")
 
@@ -45,7 +46,7 @@ with warnings.catch_warnings():
     from kubernetes import client as kubernetes
 
 FRAMEWORKS = {"torch-distributed": "torch", "plain": "plain", "jax-distributed": "jax", "mpi-distributed": "mpi"}
-QUICK = {"polling_interval": 1, "timeout": 40}
+QUICK = {"polling_interval": 1, "timeout": PATIENCE}
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +72,7 @@ def waits():
     import time
 
     print("waiting", flush=True)
-    time.sleep(60)
+    time.sleep(6000)
 
 
 def tells():
@@ -101,7 +102,7 @@ for client in (TrainerClient(), TrainerClient(KubernetesBackendConfig(context="a
 def test_the_client_needs_nothing_but_a_kubeconfig_and_has_nothing_to_warn_of(person, kubeconfig):
     environment = {**person.environment, "KUBECONFIG": kubeconfig}
     command = [sys.executable, "-c", FIRST_STEPS]
-    said = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    said = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE)
     assert (said.stdout, said.stderr) == ("default True\ndefault True\n", "")
 
 
@@ -129,8 +130,8 @@ def test_a_function_trains_on_two_nodes(client):
     for step in ("node-0", "node-1"):
         assert list(client.get_job_logs(name, step=step)) == ["says hello"]
     assert list(client.get_job_logs(name, follow=True)) == ["says hello"]
-    reasons = {(event.involved_object_kind, event.reason) for event in client.get_job_events(name)}
-    assert {("Pod", "Scheduled"), ("Pod", "Started"), ("JobSet", "AllJobsCompleted")} <= reasons
+    told = lambda: {(event.involved_object_kind, event.reason) for event in client.get_job_events(name)}
+    until(lambda: {("Pod", "Scheduled"), ("Pod", "Started"), ("JobSet", "AllJobsCompleted")} <= told())
     assert [each.status for each in client.list_jobs() if each.name == name] == ["Complete"]
     assert name in [each.name for each in client.list_jobs(client.get_runtime("plain"))]
     assert name not in [each.name for each in client.list_jobs(client.get_runtime("torch-distributed"))]
@@ -191,7 +192,7 @@ def test_every_option_reaches_the_pods(client, custom):
             Annotations({"note": "mine"}),
             TrainerCommand(["sh", "-c"]),
             TrainerArgs(["cat /words/word; echo"]),
-            ActiveDeadlineSeconds(60),
+            ActiveDeadlineSeconds(600),
             RuntimePatch(patch),
         ],
     )
@@ -199,7 +200,7 @@ def test_every_option_reaches_the_pods(client, custom):
     assert list(client.get_job_logs(name)) == ["mounted"]
     document = stored(custom, name)
     assert (document["metadata"]["labels"]["who"], document["metadata"]["annotations"]["note"]) == ("me", "mine")
-    assert document["spec"]["activeDeadlineSeconds"] == 60
+    assert document["spec"]["activeDeadlineSeconds"] == 600
     pods = client.backend.core_api.list_namespaced_pod("default", label_selector="pod=mine").items
     assert [pod.metadata.labels["jobset.sigs.k8s.io/jobset-name"] for pod in pods] == [name]
 
@@ -305,7 +306,7 @@ def test_the_default_runtime_trains_with_torchrun(client):
         print("rank", dist.get_rank(), "of", dist.get_world_size(), flush=True)
 
     name = client.train(trainer=CustomTrainer(func=ranks, num_nodes=2))
-    client.wait_for_job_status(name, timeout=120, polling_interval=1)
+    client.wait_for_job_status(name, timeout=PATIENCE, polling_interval=1)
     assert list(client.get_job_logs(name)) == ["rank 0 of 2"]
     assert list(client.get_job_logs(name, step="node-1")) == ["rank 1 of 2"]
 
@@ -318,6 +319,6 @@ def test_an_mpi_runtime_has_its_launcher_as_first_node(client):
     name = client.train(
         runtime="mpi-distributed", trainer=CustomTrainer(func=says, func_args={"word": "x"}, num_nodes=2)
     )
-    job = client.wait_for_job_status(name, timeout=60, polling_interval=1)
+    job = client.wait_for_job_status(name, timeout=PATIENCE, polling_interval=1)
     assert "node-0" in {step.name for step in job.steps}  # the workers go when the launcher is done
     assert list(client.get_job_logs(name)).count("says x") == 2

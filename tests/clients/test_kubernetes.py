@@ -3,11 +3,11 @@
 import base64
 import json
 import threading
-import time
 
 import pytest
 
-from tests.clients.objects import COUNTS, GROUP, VERSION, config_map, job_set, package, pod, train_job
+from tests.clients.objects import COUNTS, GROUP, VERSION, config_map, job_set, package, pod, train_job, until
+from tests.patience import PATIENCE
 
 package("kubernetes")
 
@@ -47,14 +47,15 @@ def served(core):
     """A pod that runs."""
     core.create_namespaced_pod(SPACE, pod("served", app="served"))
     running = until_running(core, "served")
-    while "serving" not in core.read_namespaced_pod_log("served", SPACE):  # then its port is open
-        time.sleep(0.05)
+    until(lambda: "serving" in core.read_namespaced_pod_log("served", SPACE))  # then its port is open
     return running
 
 
 def until_running(core, name, phases=("Running", "Succeeded")):
     selector = f"metadata.name={name}"
-    for event in watch.Watch().stream(core.list_namespaced_pod, SPACE, field_selector=selector, timeout_seconds=180):
+    for event in watch.Watch().stream(
+        core.list_namespaced_pod, SPACE, field_selector=selector, timeout_seconds=PATIENCE
+    ):
         if event["object"].status.phase in phases:
             return event["object"]
     raise AssertionError(f"{name} never was {phases}")
@@ -146,7 +147,7 @@ def test_lists_are_selected_and_paged(core):
 
 def test_a_watch_goes_on_where_a_list_ended_and_misses_nothing(core):
     revision = core.list_namespaced_config_map(SPACE).metadata.resource_version
-    selector = {"label_selector": "watched", "timeout_seconds": 10}
+    selector = {"label_selector": "watched", "timeout_seconds": PATIENCE}
     core.create_namespaced_config_map(SPACE, config_map("watched", {"watched": "yes"}, a="1"))
     core.patch_namespaced_config_map("watched", SPACE, {"data": {"a": "2"}})
     seen, first = [], watch.Watch()
@@ -196,7 +197,7 @@ def test_exec_streams_what_a_program_reads_and_says(core, served):
         _preload_content=False,
     )
     said.write_stdin("a word\n")
-    said.run_forever(timeout=180)
+    said.run_forever(timeout=PATIENCE)
     assert (said.read_stdout(), said.read_stderr()) == ("out\ngot a word\n", "err\n")
     assert said.returncode == 3
     whole = stream.stream(
@@ -222,7 +223,7 @@ def test_exec_in_a_pod_that_is_not_there_is_not_found(core):
 def test_a_port_is_forwarded(core, served):
     forward = stream.portforward(core.connect_get_namespaced_pod_portforward, "served", SPACE, ports="8000")
     door = forward.socket(8000)
-    door.settimeout(180)
+    door.settimeout(PATIENCE)
     door.sendall(b"GET /word HTTP/1.0\r\n\r\n")
     said = b""
     while chunk := door.recv(4096):
@@ -261,7 +262,7 @@ def test_custom_objects_are_made_patched_and_run(core, custom):
     assert patched["metadata"]["labels"] == {"who": "me"}
     assert [job["metadata"]["name"] for job in custom.list_namespaced_custom_object(*CUSTOM)["items"]] == ["trained"]
     finished = watch.Watch()
-    for event in finished.stream(custom.list_namespaced_custom_object, *CUSTOM, timeout_seconds=180):
+    for event in finished.stream(custom.list_namespaced_custom_object, *CUSTOM, timeout_seconds=PATIENCE):
         held = {c["type"] for c in event["object"].get("status", {}).get("conditions", ()) if c["status"] == "True"}
         if held & {"Complete", "Failed"}:
             finished.stop()
@@ -305,7 +306,7 @@ def test_a_cache_that_lists_and_watches_holds_what_the_server_holds(core):
         writer.start()
     ends, follow = 0, watch.Watch()
     revision = listed.metadata.resource_version
-    words = {"label_selector": "cached", "resource_version": revision, "timeout_seconds": 20}
+    words = {"label_selector": "cached", "resource_version": revision, "timeout_seconds": PATIENCE}
     for event in follow.stream(core.list_namespaced_config_map, SPACE, **words):
         name = event["object"].metadata.name
         held = held - {name} if event["type"] == "DELETED" else held | {name}

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from tests.clients.objects import COUNTS, GROUP, VERSION, config_map, job_set, package, pod, train_job
+from tests.patience import PATIENCE
 
 package("kubernetes_asyncio")
 
@@ -27,7 +28,7 @@ def told(kubeconfig):
             settings = type.__call__(client.Configuration)
             await config.load_kube_config(kubeconfig, client_configuration=settings)
             async with client.ApiClient(settings) as api:
-                return await asyncio.wait_for(story(api), 30)
+                return await asyncio.wait_for(story(api), PATIENCE)
 
         return asyncio.run(connected())
 
@@ -45,7 +46,9 @@ async def refused(code, asked):
 async def until(core, name, *phases):
     async with watch.Watch() as follow:
         selector = f"metadata.name={name}"
-        async for event in follow.stream(core.list_namespaced_pod, SPACE, field_selector=selector, timeout_seconds=180):
+        async for event in follow.stream(
+            core.list_namespaced_pod, SPACE, field_selector=selector, timeout_seconds=PATIENCE
+        ):
             if event["object"].status.phase in phases:
                 return
     raise AssertionError(f"{name} never was {phases}")
@@ -185,7 +188,7 @@ def test_custom_objects_run_and_the_dynamic_client_finds_them(told):
         custom = client.CustomObjectsApi(api)
         await custom.create_namespaced_custom_object(*CUSTOM, train_job("trained"))
         async with watch.Watch() as follow:
-            async for event in follow.stream(custom.list_namespaced_custom_object, *CUSTOM, timeout_seconds=180):
+            async for event in follow.stream(custom.list_namespaced_custom_object, *CUSTOM, timeout_seconds=PATIENCE):
                 conditions = event["object"].get("status", {}).get("conditions", ())
                 if any(each["type"] == "Complete" for each in conditions):
                     break

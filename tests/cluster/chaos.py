@@ -6,6 +6,7 @@ imports once and forks each writer, so that several can be killed every second.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sqlite3
 import subprocess
@@ -14,7 +15,10 @@ import tempfile
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+HANGS = 600  # seconds for one writer, however slow the disk
 
 # For each path on its input: a fork that writes there until the next line says that it shall be killed.
 SEED = textwrap.dedent("""
@@ -63,21 +67,29 @@ def kill(path: Path, *, kills: int, seed: int) -> int:
     highest = count = 0
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", SEED], text=True, **pipes) as seeds:
-        # Nothing here takes long: a writer that hangs ends the run instead of holding it up.
-        watchdog = threading.Timer(60 + kills, seeds.kill)
-        watchdog.start()
         for _ in range(kills):
-            start, lines = _round(seeds, path, chance.randrange(1, 400))
+            with _watched(seeds):
+                start, lines = _round(seeds, path, chance.randrange(1, 400))
             assert start >= highest, "a revision was reused"
             for line in lines:
                 _note(acknowledged, line)
             count += len(lines)
             highest = max(revision for revision, _ in acknowledged.values())
             _check(path, acknowledged)
-        watchdog.cancel()
         assert seeds.stdin is not None
         seeds.stdin.close()
     return count
+
+
+@contextlib.contextmanager
+def _watched(seeds: subprocess.Popen[str]) -> Iterator[None]:
+    """A writer that hangs ends the run instead of holding it up."""
+    watchdog = threading.Timer(HANGS, seeds.kill)
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.cancel()
 
 
 def _round(seeds: subprocess.Popen[str], path: Path, patience: int) -> tuple[int, list[str]]:

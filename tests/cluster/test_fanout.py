@@ -12,6 +12,7 @@ from allaboard.cluster.ask import Place
 from allaboard.cluster.options import read_list
 from allaboard.cluster.streams import Stream
 from tests.cluster.plane import Plane, config_map
+from tests.patience import PATIENCE
 
 WATCHERS, CHANGES = 200, 100
 QUERIES = {
@@ -75,7 +76,7 @@ def test_no_watcher_misses_doubles_or_reorders_a_change(query):
             await plane.client.create(kinds.CONFIG_MAP, last, manager="t")
         return happened, await asyncio.gather(*watching)
 
-    happened, told = asyncio.run(asyncio.wait_for(story(), 60))
+    happened, told = asyncio.run(asyncio.wait_for(story(), PATIENCE))
     first = told[0][:-1]
     assert all(seen[:-1] == first for seen in told), "every watcher is told the same"
     revisions = [revision for _, _, revision in first]

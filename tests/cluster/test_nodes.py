@@ -10,6 +10,7 @@ from allaboard.api import kinds
 from allaboard.cluster.nodes import Fetched
 from allaboard.cluster.server import Address, serve
 from tests.cluster.plane import Plane, plain, pod
+from tests.patience import PATIENCE
 
 PODS = "/api/v1/namespaces/default/pods"
 
@@ -35,6 +36,9 @@ class Node:
         message = await socket.receive()
         await socket.send({"type": "websocket.send", "bytes": message["bytes"]})
         await socket.send({"type": "websocket.close", "code": 1000})
+
+
+PATIENT = {"open_timeout": PATIENCE, "ping_interval": None}
 
 
 async def planned():
@@ -93,10 +97,12 @@ def test_what_cannot_be_reached_is_said(path, code, words):
 def test_exec_connects_two_sockets():
     async def story():
         plane, node = await planned()
-        async with serve(plane.app, Address()) as serving, asyncio.timeout(20):
+        async with serve(plane.app, Address()) as serving, asyncio.timeout(PATIENCE):
             url = f"ws://127.0.0.1:{serving.port}{PODS}/p/exec?command=ls&command=-l&stdout=true"
             headers = {"Authorization": "Bearer admin"}
-            async with connect(url, additional_headers=headers, subprotocols=["v5.channel.k8s.io"]) as socket:
+            async with connect(
+                url, **PATIENT, additional_headers=headers, subprotocols=["v5.channel.k8s.io"]
+            ) as socket:
                 await socket.send(b"\x00hello")
                 assert await socket.recv() == b"\x00hello"
                 assert socket.subprotocol == "v5.channel.k8s.io"
@@ -108,11 +114,11 @@ def test_exec_connects_two_sockets():
 def test_a_socket_is_refused_with_an_answer():
     async def story():
         plane, _ = await planned()
-        async with serve(plane.app, Address()) as serving, asyncio.timeout(20):
+        async with serve(plane.app, Address()) as serving, asyncio.timeout(PATIENCE):
             for token, name, code in (("wrong", "p", 401), ("alice", "p", 403), ("admin", "none", 404)):
                 url = f"ws://127.0.0.1:{serving.port}{PODS}/{name}/exec?command=ls"
                 with pytest.raises(InvalidStatus) as refused:
-                    async with connect(url, additional_headers={"Authorization": f"Bearer {token}"}):
+                    async with connect(url, **PATIENT, additional_headers={"Authorization": f"Bearer {token}"}):
                         pass
                 assert refused.value.response.status_code == code
 

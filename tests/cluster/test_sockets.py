@@ -8,6 +8,7 @@ import json
 from allaboard.api import kinds
 from allaboard.cluster.server import Address, serve
 from tests.cluster.plane import Plane, config_map
+from tests.patience import PATIENCE
 
 CMS = "/api/v1/namespaces/default/configmaps"
 
@@ -30,7 +31,7 @@ def served(story):
             async def connect():
                 return await asyncio.open_connection("127.0.0.1", serving.port)
 
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 await story(plane, connect)
 
     asyncio.run(run())

@@ -12,6 +12,7 @@ from allaboard.cluster.ask import Place
 from allaboard.cluster.options import read_list
 from allaboard.cluster.streams import Stream
 from tests.cluster.plane import Plane, config_map
+from tests.patience import PATIENCE
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
@@ -105,7 +106,7 @@ def test_a_table_says_its_columns_once():
 def test_a_watch_ends_when_its_time_is_up():
     async def test(plane):
         stream = stream_of(plane, timeoutSeconds="1")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             assert told(
                 [json.loads(line) for chunk in [c async for c in stream.lines()] for line in chunk.splitlines()]
             )

@@ -28,7 +28,7 @@ OPTIONS = {
     "messages": False,
     "strict": False,
     "hold": 0.4,
-    "limit": 15.0,
+    "limit": 60.0,  # seconds; only what differs takes so long
     "suffix": "",
     "keep": False,
     "keep_going": True,

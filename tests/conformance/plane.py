@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,8 +15,9 @@ from pathlib import Path
 
 import yaml
 
+from tests.patience import PATIENCE
+
 TOKENS = 'admin-token,admin,admin,"system:masters"\nuser-token,alice,alice,"developers"\n'
-PATIENCE = 60.0
 
 
 @dataclass(frozen=True)
@@ -35,21 +36,18 @@ def plane(options: Sequence[str]) -> Iterator[Plane]:
         home = Path(folder)
         tokens = home / "tokens.csv"
         tokens.write_text(TOKENS)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        command = [sys.executable, "-m", "allaboard", "serve", f"--home={home}", f"--port={port}", "--nodes=0"]
+        command = [sys.executable, "-m", "allaboard", "serve", f"--home={home}", "--port=0", "--nodes=0"]
         command += [f"--tokens={tokens}", "--durability=memory", *options]
         with (home / "serve.log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env={**os.environ, "PYTHONUNBUFFERED": "1"})
         try:
             _wait(process, home)
-            scheme = "http" if "--plain" in options else "https"
-            yield Plane(f"{scheme}://127.0.0.1:{port}", "admin-token", _admin(home))
+            server = json.loads((home / "plane.json").read_text())["server"]
+            yield Plane(server, "admin-token", _admin(home))
         finally:
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -1,7 +1,10 @@
 """Using All Aboard as a person does: the command, its exit code, what it said."""
 
 import contextlib
+import json
 import os
+import random
+import socket
 import subprocess
 import sys
 import threading
@@ -9,14 +12,25 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-PATIENCE = 300  # seconds until waiting counts as failure, however busy the machine
-# A program that trains until it is told to end: `Person.release` tells it.
+from tests.patience import PATIENCE
+
+# Trains until a file says that it shall end; MARK makes it one plane's own, because plain processes share /tmp.
 WAITS = """
 import os, time
 print("up", flush=True)
-while not os.path.exists("/tmp/go"):
+go = "/tmp/MARK-" + os.environ["HOSTNAME"]
+while not os.path.exists(go):
     time.sleep(0.05)
+os.unlink(go)
 """
+
+
+def free_port() -> int:
+    """A port nobody has, not of those that kernels give to whoever connects: they take one again before it is used."""
+    while True:
+        port = random.randrange(12_000, 20_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 @contextlib.contextmanager
@@ -72,10 +86,28 @@ class Person:
             assert time.monotonic() < deadline, said
         return said
 
+    @property
+    def waits(self) -> str:
+        """A program that trains until it is released."""
+        return WAITS.replace("MARK", self.home.name)
+
     def release(self, job: str, *ranks: int) -> None:
-        """Let ranks of a job that `WAITS` end, as soon as their node can be reached."""
+        """Let ranks of a job that `waits` end, as soon as their node can be reached.
+
+        A rank may end, and its container with it, before the command that told it to has come back.
+        """
+        go = f"touch /tmp/{self.home.name}-$HOSTNAME"
         for rank in ranks:
-            self.until(lambda said: said.code == 0, "exec", job, f"--rank={rank}", "--", "touch", "/tmp/go")
+            is_told = lambda said, rank=rank: said.code == 0 or self.has_ended(f"{job}-node-0-{rank}-")
+            self.until(is_told, "exec", job, f"--rank={rank}", "--", "sh", "-c", go)
+
+    def has_ended(self, pod: str) -> bool:
+        """Whether the pod whose name begins so came to a good end."""
+        said = self.aboard("get", "pods", "-o", "json")
+        pods = json.loads(said.out)["items"] if said.code == 0 else []
+        return any(
+            each["metadata"]["name"].startswith(pod) and each["status"].get("phase") == "Succeeded" for each in pods
+        )
 
     def processes(self) -> list[str]:
         """Command lines of everything that still runs for this home."""

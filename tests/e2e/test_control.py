@@ -1,7 +1,6 @@
 """One code path: the controllers in a process of their own, over HTTP, do what the embedded ones do."""
 
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.doors import PATIENCE, Person
+from tests.e2e.doors import PATIENCE, Person, free_port
 
 EMBEDDED = "namespaces,accounts,rootca,garbage,nodes"
 ELSEWHERE = "trainjob,jobset,job,ttl,grouper,scheduler,podgroups,queues,binder"
@@ -28,9 +27,7 @@ def divided():
     while not (home / "plane.json").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     control = [sys.executable, "-m", "allaboard", f"--kubeconfig={home / 'kubeconfig'}", "control"]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        someone.health = probe.getsockname()[1]
+    someone.health = free_port()
     control += [f"--controllers={ELSEWHERE}", f"--health-port={someone.health}"]
     processes.append(subprocess.Popen(control, env=someone.environment))
     yield someone

@@ -3,8 +3,6 @@
 import json
 import re
 
-from tests.e2e.doors import WAITS
-
 FAILS = """
 import os, sys, time
 rank = int(os.environ["PET_NODE_RANK"])
@@ -38,7 +36,7 @@ def test_the_first_failing_rank_is_shown_with_its_code_and_last_lines(person, tm
 
 
 def test_a_gang_that_does_not_fit_waits_whole_and_runs_when_there_is_room(person, tmp_path):
-    waits = script(tmp_path, WAITS)
+    waits = script(tmp_path, person.waits)
     cpus = json.loads(person.aboard("get", "node", "-o", "json").out)["items"][0]["status"]["allocatable"]["cpu"]
     half = f"{int(float(cpus) * 1000) // 2 if not cpus.endswith('m') else int(cpus[:-1]) // 2}m"
     for name in ("first", "second"):

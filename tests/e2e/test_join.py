@@ -2,14 +2,13 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
 
 import pytest
 
-from tests.e2e.doors import PATIENCE
+from tests.e2e.doors import PATIENCE, free_port
 
 pytestmark = pytest.mark.slow
 
@@ -43,12 +42,6 @@ def until(test):
             return found
         time.sleep(0.2)
     return None
-
-
-def free_port():
-    with socket.socket() as link:
-        link.bind(("127.0.0.1", 0))
-        return link.getsockname()[1]
 
 
 @pytest.fixture

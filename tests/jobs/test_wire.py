@@ -23,6 +23,7 @@ from allaboard.kube.http import Transport
 from allaboard.kube.informer import Informers
 from allaboard.kube.remote import RemoteClient
 from allaboard.testing.plane import plane, until
+from tests.patience import PATIENCE
 
 from .world import indexed, job, jobset
 
@@ -112,7 +113,7 @@ async def working(client):
         tasks = [group.create_task(informers.run())]
         await informers.synced()
         tasks += [group.create_task(loop.run()) for loop in loops]
-        yield
+        yield lambda: all(loop.queue.idle for loop in loops)
         for task in tasks:
             task.cancel()
 
@@ -214,22 +215,22 @@ async def tell(document, script, client_of, expected=None):
     async with plane(controllers=("garbage", "namespaces", "accounts"), admission=("jobset",)) as heart:
         hands = Hands(heart.client, document)
         await until(heart, kinds.SERVICE_ACCOUNT, Key("default", "default"), bool)
-        async with client_of(heart) as client, working(client):
+        async with client_of(heart) as client, working(client) as is_idle:
             for number, deed in enumerate(["create", *script.split()]):
                 await hands.do(deed)
-                pictures.append(await rest(heart.client, expected[number] if expected else None))
+                pictures.append(await rest(heart.client, is_idle, expected[number] if expected else None))
     return pictures
 
 
-async def rest(client, expected):
-    """The picture once it is the expected one, or has not changed for a while."""
+async def rest(client, is_idle, expected):
+    """The picture once it is the expected one; with no expectations, once nobody has anything to do any more."""
     seen, since = await picture(client), 0
-    for _ in range(600):
-        if seen == expected or (expected is None and since >= 12):
-            break
-        await asyncio.sleep(0.025)
-        now = await picture(client)
-        seen, since = now, since + 1 if now == seen else 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(PATIENCE):
+            while seen != expected if expected is not None else since < 12:
+                await asyncio.sleep(0.025)
+                now = await picture(client)
+                seen, since = now, since + 1 if now == seen and is_idle() else 0
     return seen
 
 

@@ -4,6 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from tests.patience import PATIENCE
 
 from allaboard.api.documents import Key, dig
 from allaboard.api.kinds import CONFIG_MAP, EVENT, POD
@@ -66,7 +67,7 @@ async def working(client, make):
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def eventually(look, patience=10.0):
+async def eventually(look, patience=PATIENCE):
     async with asyncio.timeout(patience):
         while not (found := await look()):
             await asyncio.sleep(0.01)

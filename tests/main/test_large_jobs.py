@@ -7,6 +7,7 @@ from allaboard.api.kinds import JOB, POD, SERVICE_ACCOUNT
 from allaboard.cluster.sqlite import Sqlite
 from allaboard.jobs.workforce import MOST_AT_ONCE
 from allaboard.testing.plane import plane, until
+from tests.patience import PATIENCE
 
 PODS, LARGE = MOST_AT_ONCE + 1, Key("default", "large")
 
@@ -21,7 +22,7 @@ def job(pods):
 
 async def counted(heart, count):
     """Until so many pods are there."""
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(PATIENCE):
         while heart.cluster.store.table(POD.resource).count() != count:
             await asyncio.sleep(0)
 

@@ -9,6 +9,7 @@ from allaboard.api.documents import Key
 from allaboard.api.labels import QUEUE
 from allaboard.api.meta import is_true, owners_of
 from allaboard.testing.plane import EVERYONE, add_nodes, plane, until
+from tests.patience import PATIENCE
 
 JOB = Key("default", "distributed-training")
 
@@ -51,7 +52,7 @@ async def submit(heart, document):
 
 
 async def eventually(question):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while not (found := await question()):
             await asyncio.sleep(0.005)
         return found

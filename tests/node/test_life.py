@@ -46,7 +46,7 @@ def test_inits_then_a_sidecar_then_the_main_and_the_sidecar_goes_last(tmp_path, 
         one = extra("one", "echo one >> /shared/story", volumeMounts=shared)
         side = extra(
             "side",
-            "echo side >> /shared/story; trap 'exit 0' TERM; " + WAIT,
+            "trap 'exit 0' TERM; echo side >> /shared/story; " + WAIT,
             restartPolicy="Always",
             volumeMounts=shared,
         )
@@ -84,7 +84,7 @@ def test_a_failing_container_comes_back_later_each_time_and_keeps_its_past(tmp_p
         assert found["status"]["phase"] == "Running"
         assert state_of(found)["lastState"]["terminated"]["exitCode"] == 9
         await api.until(POD, A, lambda doc: "CrashLoopBackOff" in str(doc.get("status")))
-        assert api.events("BackOff")
+        await api.until(POD, A, lambda _: api.events("BackOff"))
 
     live(tmp_path, level, story)
 
@@ -94,7 +94,7 @@ def is_ready(document):
 
 
 def test_probes_decide_readiness_and_life(tmp_path, level):
-    gate, quick = Gate(tmp_path), {"periodSeconds": 1, "failureThreshold": 1}
+    gate, quick = Gate(tmp_path), {"periodSeconds": 1, "failureThreshold": 1, "timeoutSeconds": 60}
     # A shell, because plain processes find the gate by its variable.
     ask = lambda name: {"exec": {"command": ["sh", "-c", f"test -e $GATE/{name}"]}, **quick}
 
@@ -135,16 +135,17 @@ def test_hooks_run_after_the_start_and_before_the_end(tmp_path, level):
             "postStart": {"exec": {"command": ["sh", "-c", "touch /tmp/hooked-$POD"]}},
             "preStop": {"exec": {"command": ["sh", "-c", "touch /tmp/stopping-$POD"]}},
         }
-        line = "trap 'ls /tmp/*-$POD; rm /tmp/*-$POD; exit 0' TERM; " + WAIT
+        line = "trap 'ls /tmp/*-$POD; rm /tmp/*-$POD; exit 0' TERM; echo up; " + WAIT
         env = [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]
         await api.create(POD, pod("a", line, container={"lifecycle": hooks, "env": env}))
         born = await api.phase("a", "Running")
         path = next((agent.config.state / "pods").glob("*/containers/main/0/log"))
+        await api.until(POD, A, lambda _: path.read_text() == "up\n")
         with open(path) as file:
             await api.delete(POD, A)
             await api.until(POD, A, lambda doc: doc is None)
             uid = born["metadata"]["uid"]
-            assert file.read() == f"/tmp/hooked-{uid}\n/tmp/stopping-{uid}\n"
+            assert file.read() == f"up\n/tmp/hooked-{uid}\n/tmp/stopping-{uid}\n"
 
     live(tmp_path, level, story)
 

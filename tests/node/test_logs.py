@@ -5,6 +5,7 @@ import os
 from datetime import UTC, datetime
 
 import pytest
+from world import PATIENCE
 
 from allaboard.node.journal import MARK, View, in_order, read_index, stamp_nanos, stamped
 from allaboard.node.logs import SPARE, Logs
@@ -69,7 +70,7 @@ def test_following_hears_every_byte_until_the_end(tmp_path):
                 file.write(b"line %d\n" % number)
             await asyncio.sleep(0)
         logs.finish(path)
-        found = await asyncio.wait_for(reading, 5)
+        found = await asyncio.wait_for(reading, PATIENCE)
         marking.cancel()
         logs.close()
         return found

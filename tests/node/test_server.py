@@ -43,7 +43,8 @@ async def get(agent, path, token="secret"):
 def dial(agent, path, *protocols):
     headers = {"Authorization": "Bearer secret"}
     url = f"ws://127.0.0.1:{agent.serving.port}{path}"
-    return connect(url, subprotocols=list(protocols), additional_headers=headers, proxy=None, open_timeout=PATIENCE)
+    patient = {"open_timeout": PATIENCE, "ping_interval": None}
+    return connect(url, subprotocols=list(protocols), additional_headers=headers, proxy=None, **patient)
 
 
 async def talk(agent, command, *, stdin=b"", tty=False, protocol="v5.channel.k8s.io"):

@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import itertools
 import os
+import random
 import re
 import socket
 import sys
@@ -29,7 +30,7 @@ from allaboard.node.facts import Patience
 from allaboard.node.profiles import Profile
 from allaboard.node.provision import short_name
 
-PATIENCE = 180  # seconds until waiting counts as failure, however busy the machine
+PATIENCE = 600  # seconds until waiting counts as failure, however busy the machine
 
 
 class Api:
@@ -204,9 +205,14 @@ DEVICE = re.compile("ab[0-9a-f]{12}")
 
 
 def free_port():
-    """A port nobody has, for pods that share the machine's network with everybody."""
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        return door.getsockname()[1]
+    """A port nobody has, for pods that share the machine's network with everybody.
+
+    Not one of those that kernels give to whoever connects: such a one may be taken again before it is used.
+    """
+    while True:
+        port = random.randrange(12_000, 20_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 class Gate:

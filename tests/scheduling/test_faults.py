@@ -19,6 +19,7 @@ from allaboard.kube.clock import SystemClock
 from allaboard.kube.controller import Loop
 from allaboard.kube.informer import Informers
 from allaboard.scheduling.binder import Binder
+from tests.patience import PATIENCE
 
 SIZE = 3
 ERRORS = {"timeout": TimedOut, "broken": Internal, "conflict": Conflict}
@@ -104,7 +105,7 @@ async def unlucky_day(faults):
         await informers.synced()
         await client.together(requests, manager="test")
         work.append(asyncio.create_task(loop.run()))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not await settled(client):
                 await asyncio.sleep(0.005)
         for task in work:

@@ -11,6 +11,7 @@ from allaboard.api.errors import Forbidden, Invalid, NotFound
 from allaboard.api.meta import condition_of, is_true
 from allaboard.kube.client import PatchType, Select
 from allaboard.testing.plane import plane, until
+from tests.patience import PATIENCE
 from tests.training.world import patch
 
 RUN = Key("default", "run")
@@ -110,7 +111,7 @@ async def test_deleting_a_trainjob_takes_everything_with_it_once(heart):
     await create(heart, trainjob())
     await until(heart, kinds.JOB_SET, RUN, lambda found: True)
     await heart.client.delete(kinds.TRAIN_JOB, RUN, propagation="Foreground")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while await heart.client.get(kinds.TRAIN_JOB, RUN) or await heart.client.get(kinds.JOB_SET, RUN):
             await asyncio.sleep(0.01)
     assert await heart.client.get(kinds.CONFIG_MAP, Key("default", "run-runtime-snapshot")) is None
@@ -165,7 +166,7 @@ async def test_a_finished_trainjob_goes_when_its_time_is_over(heart):
     await heart.client.update(
         kinds.JOB_SET, {**made, "status": {"conditions": [ended]}}, manager="test", subresource="status"
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while await heart.client.get(kinds.TRAIN_JOB, RUN):
             await asyncio.sleep(0.01)
 
@@ -243,7 +244,7 @@ async def test_seed_003_idempotence_deleting_takes_what_was_made(heart):
         except NotFound:
             continue
     made = (kinds.JOB_SET, kinds.SECRET, kinds.CONFIG_MAP)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while any([await heart.client.list(kind, Select("default")) for kind in made]):
             await asyncio.sleep(0.02)
 

@@ -18,6 +18,7 @@ from allaboard.kube.controller import Loop
 from allaboard.kube.informer import Informers
 from allaboard.testing.plane import plane
 from allaboard.training.controller import TrainJobController
+from tests.patience import PATIENCE
 from tests.training.world import runtime, trainjob
 
 JOB = Key("default", "run")
@@ -63,7 +64,7 @@ async def at_work(errors=()):
             await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def eventually(look, patience=20.0):
+async def eventually(look, patience=PATIENCE):
     async with asyncio.timeout(patience):
         while not (found := await look()):
             await asyncio.sleep(0.01)

@@ -69,6 +69,7 @@ log = logging.getLogger(__name__)
 NAME = "kubelet"  # upstream's name for who speaks in a pod's events
 RETRY = timedelta(seconds=2)
 GOODBYE = timedelta(seconds=2)
+KILLED = timedelta(seconds=60)  # who was killed is gone before that, however busy the machine
 
 
 class Agent:
@@ -242,14 +243,14 @@ class Agent:
         living = [attempt for tenant in self.tenants.values() for attempt in tenant.living()]
         for attempt in living:
             self.processes.signal(attempt, signal.SIGTERM)
-        await self._see_off(living)
+        await self._see_off(living, GOODBYE)
         for attempt in living:
             if attempt.ended is None:
                 self.processes.kill(attempt)
-        await self._see_off(living)  # those of an earlier zygote are known to nobody but us
+        await self._see_off(living, KILLED)  # those of an earlier zygote are known to nobody but us
 
-    async def _see_off(self, living: list[Attempt]) -> None:
-        deadline = self.clock.now() + GOODBYE
+    async def _see_off(self, living: list[Attempt], patience: timedelta) -> None:
+        deadline = self.clock.now() + patience
         while self.clock.now() < deadline and any(attempt.ended is None for attempt in living):
             await asyncio.sleep(0.02)
 

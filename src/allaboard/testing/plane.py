@@ -15,6 +15,7 @@ from allaboard.main.heart import Heart, bootstrap
 from allaboard.main.settings import GATES, Settings
 from allaboard.sdk.home import Home
 
+PATIENCE = 300.0  # seconds: only a hang takes longer, however busy the machine
 EVERYONE = (
     "trainjob",
     "jobset",
@@ -74,7 +75,7 @@ async def add_nodes(heart: Heart, count: int, **resources: str) -> None:
 
 
 async def until(
-    heart: Heart, kind: Kind, key: Key, fulfilled: Callable[[Document], bool], patience: float = 20.0
+    heart: Heart, kind: Kind, key: Key, fulfilled: Callable[[Document], bool], patience: float = PATIENCE
 ) -> Document:
     """Wait, by watching, until a document is as it should be."""
     async with asyncio.timeout(patience):
