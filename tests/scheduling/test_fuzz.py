@@ -26,6 +26,8 @@ SEEDS = {
     "a promise inside a topology was not kept": 300005,
     "a node that was given back its room stood on the ladder twice": 607890,
     "an elastic gang kept its minimum of what it was promised, and had more room made": 6825,
+    "a promise inside a topology was refused for a better place beside it": 24083,
+    "consolidation gave what a reservation kept, and the promise was not kept": 28816,
 }
 
 

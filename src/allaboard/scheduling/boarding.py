@@ -21,13 +21,15 @@ from allaboard.scheduling.statement import Statement
 
 @dataclass(slots=True)
 class Boarding:
-    """One attempt: `promises_only` in simulations; `scores` are preferences found while node sets were made."""
+    """One attempt: `promises_only` in simulations; `scores` are preferences found while node sets were made; tasks stay
+    `within` these nodes, while domains of a topology are measured by all of theirs."""
 
     session: Session
     statement: Statement
     gang: GangRow
     chosen: Chosen
     promises_only: bool = False
+    within: NodeSet = None
     scores: dict[Member, Column] = field(default_factory=dict)
     stuck: Stuck | None = None
 
@@ -65,6 +67,8 @@ class Boarding:
 
     def _pod_set(self, leaf: Members, nodes: NodeSet) -> bool:
         """Runs of tasks of one class, in task order."""
+        if self.within is not None:
+            nodes = self.within if nodes is None else np.intersect1d(nodes, self.within)
         if leaf.klass is not None:
             rows = self.chosen[leaf]
             placed = self._run(leaf, leaf.klass, rows, nodes)

@@ -46,7 +46,7 @@ def close(session: Session, decisions: Decisions) -> None:
     for name in session.stale:
         state.review(state.gangs[name])
     if not session.policy.exact:
-        remember(state, decisions.pipelined)
+        remember(state, decisions)
     if state.leaks:
         recount(state)
     promised = {promise.gang for promise in decisions.pipelined}

@@ -6,12 +6,13 @@ before the gang it made room for is asked, and both are moved again in the next 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
 
 from allaboard.scheduling.boarding import Boarding
-from allaboard.scheduling.decisions import Promise
+from allaboard.scheduling.decisions import Decisions
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.selection import to_place
@@ -19,14 +20,32 @@ from allaboard.scheduling.session import Session
 from allaboard.scheduling.state import State
 
 
-def remember(state: State, promises: Iterable[Promise]) -> None:
-    """What this cycle promised; gangs that have all their tasks placed need no promise any more."""
-    fresh: dict[str, list[str]] = {}
-    for promise in promises:
-        fresh.setdefault(promise.gang, []).append(promise.node)
-    for name, gang in state.gangs.items() if fresh or state.promises else ():
-        gang.promised = tuple(fresh.get(name, ())) if name in fresh or not gang.pending() else gang.promised
-    state.promises = bool(fresh) or any(gang.promised for gang in state.waiting.values())
+def remember(state: State, decisions: Decisions) -> None:
+    """What this cycle promised. An older promise is for what is not bound yet, and ends when its gang is whole or has
+    to make room itself."""
+    fresh = _by_gang((promise.gang, promise.node) for promise in decisions.pipelined)
+    if not fresh and not state.promises:
+        return
+    bound = _by_gang((bind.gang, bind.node) for bind in decisions.binds)
+    evicted = {eviction.gang for eviction in decisions.evictions}
+    for name, gang in state.gangs.items():
+        if name in fresh or name in evicted or _is_whole(gang):
+            gang.promised = tuple(fresh.get(name, ()))
+        elif gang.promised and name in bound:
+            gang.promised = tuple((Counter(gang.promised) - Counter(bound[name])).elements())
+    state.promises = any(gang.promised for gang in state.gangs.values())
+
+
+def _is_whole(gang: GangRow) -> bool:
+    """Whether nothing of it waits, nor is on its way out to be replaced."""
+    return not gang.pending() and not any(leaf.count[Status.RELEASING] for leaf in gang.leaves)
+
+
+def _by_gang(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for gang, node in pairs:
+        found.setdefault(gang, []).append(node)
+    return found
 
 
 def keep(session: Session) -> None:
@@ -49,12 +68,9 @@ def _keep(session: Session, gang: GangRow) -> int:
     chosen = to_place(session.state, gang)
     if not rows or session.panel.objection(gang, session.amounts(chosen)) is not None:
         return 0
-    fresh = gang.active() == 0
-    # A topology is asked about all nodes, as domains wider than the given nodes count as having nothing.
-    among = None if gang.only is None or _is_bound(gang) else np.array(rows, dtype=np.intp)
+    fresh, promised = gang.active() == 0, np.array(rows, dtype=np.intp)
     with session.statement() as statement:
-        seated = Boarding(session, statement, gang, chosen).run(among)
-        if not seated or not {session.state.node[row] for tasks in chosen.values() for row in tasks} <= set(rows):
+        if not Boarding(session, statement, gang, chosen, within=promised).run():
             return 0
         # What is not free yet stays promised, before somebody else is given the part that is.
         waits = any(leaf.count[Status.PIPELINED] for leaf in gang.leaves)
@@ -64,7 +80,3 @@ def _keep(session: Session, gang: GangRow) -> int:
     if fresh and not waits:
         session.first_start(gang)
     return sum(map(len, chosen.values()))
-
-
-def _is_bound(gang: GangRow) -> bool:
-    return gang.tree.constraint is not None or any(leaf.constraint is not None for leaf in gang.leaves)

@@ -221,11 +221,12 @@ class Solver:
         return seated
 
     def _open(self, gang: GangRow, nodes: Mask) -> NodeSet:
-        """Of these nodes the ones a gang may use: not those kept for somebody else, unless it stands there."""
+        """Of these nodes the ones a gang may use: not those kept for another, unless it is asked to leave them."""
         reservation = self.session.reservation
         if reservation is not None and not reservation.admits(gang, self.session.now):
             kept = reservation.nodes.copy()
-            kept[[node for row in gang.rows if (node := self.state.node[row]) >= 0]] = False
+            if gang is not self.gang:
+                kept[[node for row in gang.rows if (node := self.state.node[row]) >= 0]] = False
             nodes = nodes & ~kept
         return _rows(nodes)
 
