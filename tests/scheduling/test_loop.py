@@ -117,6 +117,20 @@ def test_pods_of_a_namespace_on_its_way_out_are_left_alone():
     assert not cycle(scheduler).together
 
 
+def test_a_gang_behind_gates_hears_it_on_its_group_and_its_pods_are_left_alone():
+    documents = gang("a", 2, "1")
+    for _, document in documents[1:]:
+        document["spec"]["schedulingGates"] = [{"name": "example.com/later"}]
+    scheduler, around = world((kinds.NODE, node("n")), *documents)
+    plan = cycle(scheduler)
+    assert [patch.kind for patch in plan.patch] == [kinds.POD_GROUP]
+    assert plan.patch[0].body["status"]["aboard"]["why"]["code"] == "SchedulingGated"
+    carried_out(around, plan)
+    for _, document in gang("a", 2, "1")[1:]:
+        around.put(kinds.POD, document)
+    assert placed(cycle(scheduler)) == [["a-0", "a-1"]]
+
+
 def test_failed_requests_are_removed_and_their_pods_placed_anew():
     scheduler, around = world((kinds.NODE, node("n")), *gang("a", 1, "1"))
     plan = cycle(scheduler)

@@ -136,7 +136,31 @@ def test_gated_pods_are_named():
     made = gang("x", 2)
     tasks = (made.tasks[0], replace(made.tasks[1], status=Status.GATED))
     reason = reason_of(replace(world("a:8"), gangs=(replace(made, tasks=tasks),)))
-    assert reason.code == "SchedulingGated"
+    assert (reason.code, reason.message) == (
+        "SchedulingGated",
+        '1 pod is held by scheduling gates; 1 of 2 needed pods of "default" may start',
+    )
+
+
+def test_a_gang_behind_gates_as_a_whole_says_so_until_they_are_lifted():
+    made = gang("x", 2, 1.0)
+    held = replace(made, tasks=tuple(replace(task, status=Status.GATED) for task in made.tasks))
+    state = State.build(replace(world("a:8"), gangs=(held,)))
+    for _ in range(2):
+        reason = cycle(state, DEFAULT, NOW).reasons["x"]
+        assert (reason.code, reason.verdict) == ("SchedulingGated", "Blocked")
+        assert reason.message == '2 pods are held by scheduling gates; 0 of 2 needed pods of "default" may start'
+        assert reason.unblock == ("whoever set spec.schedulingGates on its pods takes them off",)
+    for task in made.tasks:
+        state.put_task("x", task)
+    decisions = cycle(state, DEFAULT, NOW)
+    assert (len(decisions.binds), decisions.reasons) == (2, {})
+
+
+def test_gated_pods_beyond_the_minimum_are_no_reason_to_wait():
+    made = gang("x", 2, at="a", least=1)
+    tasks = (made.tasks[0], replace(made.tasks[1], status=Status.GATED))
+    assert not decide(replace(world("a:8"), gangs=(replace(made, tasks=tasks),))).reasons
 
 
 def test_a_topology_level_that_is_too_small():

@@ -64,7 +64,7 @@ CASES = {
     ),
     "a failed request holds its pod back until it is gone": (
         [GROUP, (kinds.POD, pod("a", said=IN_GROUP)), (kinds.BIND_REQUEST, request("a", phase="Failed"))],
-        ["default/pg-x: a=GATED"],
+        ["default/pg-x: a=UNKNOWN"],
     ),
     "a running pod runs": (
         [GROUP, (kinds.POD, pod("a", said=IN_GROUP, node="n", phase="Running"))],

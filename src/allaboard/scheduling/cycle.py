@@ -136,7 +136,7 @@ def _reasons(session: Session, promises: list[Promise]) -> dict[str, Reason]:
             reason = in_context(session, outlook, gang, refused)
         elif name in session.skipped:
             reason = state.refused[name][1]
-        elif gang.pending():
+        else:
             reason = not_asked(state, gang)
         if reason is not None:
             found[name] = reason

@@ -203,7 +203,7 @@ def _objections(state: State, klass: PodClass, allowed: Mask) -> dict[str, int]:
 
 
 def not_asked(state: State, gang: GangRow) -> Reason | None:
-    """Why a gang with pending pods takes no part in the cycle."""
+    """Why a gang whose pods wait takes no part in the cycle."""
     if gang.queue < 0:
         return _no_queue(state, gang)
     if gang.fact.held:
@@ -218,7 +218,8 @@ def not_asked(state: State, gang: GangRow) -> Reason | None:
     want = sum(leaf.minimum for leaf in missing)
     names = ", ".join(f'"{leaf.name}"' for leaf in missing)
     if gated:
-        words = f"{gated} pods are held by scheduling gates; {have} of {want} needed pods of {names} may start"
+        held = "1 pod is" if gated == 1 else f"{gated} pods are"
+        words = f"{held} held by scheduling gates; {have} of {want} needed pods of {names} may start"
         remedy = "whoever set spec.schedulingGates on its pods takes them off"
         return _unready(gang, Reason("SchedulingGated", words, BLOCKED, unblock=(remedy,)), (have, want))
     words = f"{have} of {want} needed pods of {names} exist"

@@ -101,6 +101,12 @@ class GangRow:
     def pending(self) -> int:
         return self.only.count[PENDING] if self.only else sum(leaf.count[PENDING] for leaf in self.leaves)
 
+    def waits(self) -> bool:
+        """Whether pods of it wait for a place, or behind a gate for leave to ask for one."""
+        if self.only:
+            return self.only.count[PENDING] > 0 or self.only.count[GATED] > 0
+        return any(leaf.count[PENDING] or leaf.count[GATED] for leaf in self.leaves)
+
     def is_ready(self) -> bool:
         """Whether every pod set has enough pods for its minimum."""
         return self.only.ready() if self.only else all(leaf.ready() for leaf in self.leaves)

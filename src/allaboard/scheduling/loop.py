@@ -233,10 +233,11 @@ class Scheduler:
         return Plan(again=min(late))
 
     def _refuse(self, gang: str, reason: Reason, now: datetime) -> Plan:
-        """The waiting pods of a gang, and its PodGroup where it has one, say why."""
+        """The waiting pods of a gang, and its PodGroup where it has one, say why; gated pods say so themselves."""
         snapshot = self.snapshot
         keys = [key for key in sorted(snapshot.members.get(gang, ())) if key not in snapshot.requests]
-        pods = [pod for key in keys if not (pod := snapshot.pods[key])["spec"].get("nodeName")]
+        specs = ((key, snapshot.pods[key]["spec"]) for key in keys)
+        pods = [snapshot.pods[key] for key, said in specs if not (said.get("nodeName") or said.get("schedulingGates"))]
         kind, group = snapshot.groups.get(gang, (None, {}))
         plan = outcomes.refuse(group, reason, now) if kind == POD_GROUP else NOTHING
         if dig(group, "spec", "markUnschedulable") is False:

@@ -139,7 +139,7 @@ class Records:
         task = readings.task(pod, self._demands.of(pod, self.shelves.of(key, pod)), request, role)
         failed = request is not None and dig(request, "status", "phase") == "Failed"
         if failed or (task.status == Status.PENDING and self._is_barred(key, name)):
-            return replace(task, status=Status.GATED, node="")  # until what stands in the way is gone
+            return replace(task, status=Status.UNKNOWN, node="")  # until what stands in the way is gone
         return self.assumed.about(key, task)
 
     def _is_barred(self, key: Key, name: str) -> bool:

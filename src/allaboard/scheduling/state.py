@@ -52,7 +52,7 @@ class State:
         # Whether any gang that waits was promised nodes.
         self.promises = False
         self.free_rows: list[int] = []
-        # Gangs with pending tasks; gangs that hold something but not their minimum; those changed since the last order.
+        # Gangs with tasks that wait; gangs that hold something but not their minimum; those changed since ordered.
         self.waiting: dict[str, GangRow] = {}
         self.incomplete: dict[str, GangRow] = {}
         self.changed: dict[str, GangRow] = {}
@@ -164,7 +164,7 @@ class State:
         here = self.gangs.get(gang.name)
         if here is not None and here is not gang:
             return
-        for gangs, member in ((self.waiting, gang.pending() > 0), (self.incomplete, gang.is_incomplete())):
+        for gangs, member in ((self.waiting, gang.waits()), (self.incomplete, gang.is_incomplete())):
             if member and here is gang:
                 gangs[gang.name] = gang
             else:
