@@ -95,6 +95,16 @@ def test_work_that_has_just_started_is_left_alone():
     assert evicted(decide(protected(NOW - 40, preempt_min_runtime=30.0))) == ["low-0", "low-1"]
 
 
+def test_who_waits_for_protection_to_end_is_asked_again_at_that_moment():
+    """Also when cycles in between, about something else, had no need to ask it."""
+    state = State.build(protected(NOW - 10, preempt_min_runtime=30.0))
+    assert cycle(state, DEFAULT, NOW).deadline == NOW + 20
+    state.put_gang(gang("other", 9, created=5.0))
+    between = cycle(state, DEFAULT, NOW + 10)
+    assert (between.evictions, between.deadline) == ((), NOW + 20)
+    assert evicted(cycle(state, DEFAULT, NOW + 20)) == ["low-0", "low-1"]
+
+
 def test_a_protected_elastic_gang_may_shrink_to_its_minimum():
     facts = protected(NOW - 10, preempt_min_runtime=30.0)
     elastic = (gang("low", 2, least=1, at="a a", last_start=NOW - 10), gang("high", 1, priority=75, created=1.0))
@@ -121,6 +131,25 @@ def test_nodes_are_kept_for_a_large_gang_that_waited_long():
     decisions = decide(starving())
     assert not decisions.binds
     assert decisions.reasons["large"].estimate == NOW + 90
+
+
+def test_nodes_stay_kept_when_somebody_new_comes():
+    facts = starving()
+    state = State.build(replace(facts, gangs=facts.gangs[:2]))
+    assert not cycle(state, DEFAULT, NOW).binds
+    for number in range(3):
+        state.put_gang(replace(gang(f"new{number}"), created=NOW))
+        decisions = cycle(state, DEFAULT, NOW + number)
+        assert not decisions.binds and decisions.reasons[f"new{number}"].code == "BehindOrder"
+
+
+def test_nodes_are_kept_from_the_moment_a_gang_has_waited_long_enough():
+    facts = starving()
+    state = State.build(replace(facts, gangs=(facts.gangs[0], replace(facts.gangs[1], created=NOW - 10))))
+    assert cycle(state, DEFAULT, NOW).deadline == NOW + 290
+    cycle(state, DEFAULT, NOW + 290)
+    state.put_gang(facts.gangs[2])
+    assert not cycle(state, DEFAULT, NOW + 291).binds
 
 
 def test_short_work_runs_in_the_gap():

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from allaboard.scheduling.cycle import cycle
-from allaboard.scheduling.facts import Constraint, PodSet, Queue, Share, Status, SubGroup, Topology, World
+from allaboard.scheduling.facts import Claim, Constraint, PodSet, Queue, Share, Status, SubGroup, Topology, World
 from allaboard.scheduling.policy import DEFAULT
 from allaboard.scheduling.state import State
+from allaboard.scheduling.surroundings import put_claim
 from allaboard.scheduling.telling import task_of
 from tests.scheduling.worlds import NOW, decide, gang, node, told
 
@@ -71,7 +72,6 @@ def test_of_two_promises_of_one_place_the_more_deserving_is_kept():
     early = replace(gang("a-early", 2, 8.0, created=1.0), promised=("n0", "n3"))
     high = replace(gang("z-high", 2, 8.0, priority=75, created=2.0), promised=("n0", "n3"))
     state = State.build(World(tuple(node(name) for name in ("n0", "n3")), QUEUES, (early, high)))
-    state.promises = True
     assert told(decided(state)) == "z-high->n0 z-high->n3"
 
 
@@ -81,11 +81,11 @@ PAIR = (PodSet("one", 1), PodSet("two", 1))
 RACK = Constraint("racks", "rack")
 
 
-def tempted(tree):
-    """A gang was promised two places on one node; a smaller node of the same rack is free, and packs better."""
+def tempted(tree, *promised):
+    """A gang was promised places on a node; a smaller node of the same rack is free, and packs better."""
     tasks = [replace(task, pod_set=pod_set.name) for task, pod_set in zip(gang("x", 2).tasks, tree.pod_sets * 2)]
     machines = (node("large", 4.0, labels={"rack": "r"}), node("small", 1.0, labels={"rack": "r"}))
-    waits = replace(gang("x", 2), tasks=tuple(tasks), tree=tree, promised=("large", "large"))
+    waits = replace(gang("x", 2), tasks=tuple(tasks), tree=tree, promised=promised)
     return State.build(World(machines, QUEUES, (waits,), (Topology("racks", ("rack",)),)))
 
 
@@ -101,18 +101,14 @@ def tempted(tree):
     ids=["plain", "a topology", "a topology of its pods", "two pod sets", "two pod sets in a topology"],
 )
 def test_a_promise_is_kept_where_it_was_made(tree):
-    state = tempted(tree)
-    assert "small" in told(cycle(state, DEFAULT, NOW))
-    state = tempted(tree)
-    state.promises = True
-    assert told(cycle(state, DEFAULT, NOW)) == "x->large x->large"
+    assert "small" in told(decided(tempted(tree)))
+    assert told(decided(tempted(tree, "large", "large"))) == "x->large x->large"
 
 
 def test_a_promise_is_for_what_is_not_bound_yet():
     """One of two places is free: the gang needs no more, and has nothing left of what was promised for that one."""
     grows = replace(gang("x", 2, 8.0, least=1), promised=("n0", "n1"))
     state = State.build(World((node("n0"), node("n1", 4.0)), QUEUES, (grows,)))
-    state.promises = True
     assert told(decided(state)) == "x->n0"
     assert state.gangs["x"].promised == ("n1",)
 
@@ -120,7 +116,6 @@ def test_a_promise_is_for_what_is_not_bound_yet():
 def test_whoever_has_to_make_room_has_no_older_promise_any_more():
     low = replace(gang("low", 3, 8.0, at="n0 n1", least=2), promised=("n0",))
     state = State.build(World((node("n0"), node("n1")), QUEUES, (low, gang("high", 2, 8.0, priority=75, created=1.0))))
-    state.promises = True
     assert {eviction.gang for eviction in decided(state).evictions} == {"low"}
     assert (state.gangs["low"].promised, state.gangs["high"].promised) == ((), ("n0", "n1"))
 
@@ -133,6 +128,13 @@ def test_a_promise_outlives_pods_that_are_not_replaced_yet():
     state.put_gang(gang("news", 1, 4.0))  # something that makes another cycle
     decided(state)
     assert state.gangs[moved.gang].promised == place
+
+
+def test_promises_are_part_of_the_facts():
+    """A state built anew from its own facts, for a claim or for a replay, keeps them as the old one would."""
+    state = tempted(SubGroup(pod_sets=PAIR), "large", "large")
+    put_claim(state, Claim("c", "nvidia.com/gpu", 1))
+    assert told(decided(state)) == "x->large x->large"
 
 
 def test_a_gang_is_not_promised_what_is_kept_for_another_because_a_part_of_it_stands_there():

@@ -12,7 +12,6 @@ from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.facts import Claim, Node, Queue, Share, Status, Task, Topology
 from allaboard.scheduling.policy import DEFAULT, KAI
 from allaboard.scheduling.selfcheck import differences
-from allaboard.scheduling.session import hopeless
 from allaboard.scheduling.state import State
 from allaboard.scheduling.telling import world_of
 from tests.scheduling.chance import clusters
@@ -77,11 +76,11 @@ def test_a_new_resource_becomes_a_column():
 def test_a_confirmed_bind_changes_nothing():
     state = State.build(world("a:2", "x:1x1"))
     cycle(state, DEFAULT, NOW)
-    version = state.version
+    version = state.memory.version
     task = world_of(state).gangs[0].tasks[0]
     assert task.status == Status.BINDING
     state.put_task("x", replace(task, status=Status.RUNNING))
-    assert state.version == version
+    assert state.memory.version == version
     assert world_of(state).gangs[0].tasks[0].status == Status.RUNNING
     assert differences(state) == []
 
@@ -97,12 +96,12 @@ def test_a_cycle_without_change_is_the_last_one_without_its_deeds():
 
 
 def test_a_refused_gang_is_not_asked_again_until_something_could_help():
-    state = State.build(world("a:2", "x:2x1 y:2x1"))
+    state = State.build(world("a:2", "x:2x1 y:1x1"))
     cycle(state, DEFAULT, NOW)
     cycle(state, DEFAULT, NOW)
-    assert hopeless(state) == {"y"}
+    assert state.memory.hopeless(NOW) == {"y"}
     state.put_gang(gang("z", 1, 0.0, created=9.0))
-    assert hopeless(state) == {"y"}
+    assert state.memory.hopeless(NOW) == {"y"}
     state.drop_gang("x")
-    assert not hopeless(state)
+    assert not state.memory.hopeless(NOW)
     assert {bind.gang for bind in cycle(state, DEFAULT, NOW).binds} == {"y", "z"}

@@ -51,6 +51,18 @@ def test_who_used_more_gets_less_of_the_surplus():
     assert shares["modest"][2] > shares["greedy"][2]
 
 
+def test_who_waits_is_asked_again_as_shares_move_with_time():
+    """After an hour in which one queue held everything, the other may take back what it could not at first."""
+    queues = (Queue("greedy", gpu=Share(0.0)), Queue("modest", gpu=Share(0.0, weight=0.1), created=1.0))
+    runs = tuple(gang(f"run{number}", at="a", queue="greedy", created=float(number)) for number in range(4))
+    waits = gang("waits", 1, queue="modest", created=9.0)
+    policy = replace(DEFAULT, usage_half_life=3600.0)
+    state = State.build(World((node("a", 4.0),), queues, (*runs, waits)))
+    first = cycle(state, policy, NOW)
+    assert (first.evictions, first.deadline) == ((), NOW + 60)
+    assert len(cycle(state, policy, NOW + 3600).evictions) == 1
+
+
 def test_the_half_life_is_read_and_other_databases_are_refused():
     spec = {"usageDBConfig": {"usageParams": {"halfLifePeriod": "12h"}}}
     assert read(spec).usage_half_life == 43200.0

@@ -11,6 +11,7 @@ from allaboard.scheduling.decisions import Bind, Decisions, Eviction, Promise
 from allaboard.scheduling.explain import not_asked, reserved
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.line import Outlook, placed
+from allaboard.scheduling.memory import Refused
 from allaboard.scheduling.policy import Policy
 from allaboard.scheduling.promises import remember
 from allaboard.scheduling.reasons import Reason
@@ -19,18 +20,25 @@ from allaboard.scheduling.settling import remember_usage, settle
 from allaboard.scheduling.state import State
 from allaboard.scheduling.surroundings import recount
 
+# Where past use counts, shares move with time alone: those who wait are asked again after so many seconds.
+SHARES_MOVE = 60.0
+
 
 def cycle(state: State, policy: Policy, now: float) -> Decisions:
     """Decide once. Binds stay in the state as BINDING, evictions as RELEASING; promises are taken back.
 
     Without any change since the last cycle, and before its deadline, the answer is the last one without its deeds.
     """
-    known = state.last
-    if known and known[0] == (state.version, policy) and (known[1].deadline is None or now < known[1].deadline):
-        return known[1]
+    memory = state.memory
+    if memory.last and memory.last[0] == (memory.version, policy):
+        known = memory.last[1]
+        if known.deadline is None or now < known.deadline:
+            return known
     if policy.usage_half_life > 0:
         remember_usage(state, now, policy.usage_half_life)
     session = Session(state, policy, now)
+    if policy.usage_half_life > 0 and state.waiting:
+        session.wake(now + SHARES_MOVE)
     for action in policy.actions:
         session.action = action
         ACTIONS[action](session)
@@ -49,13 +57,18 @@ def close(session: Session, decisions: Decisions) -> None:
         remember(state, decisions)
     if state.leaks:
         recount(state)
-    promised = {promise.gang for promise in decisions.pipelined}
-    for name, reason in decisions.reasons.items():
-        # A gang that holds a promise is asked in every cycle, or somebody else would be promised its place.
-        if name not in session.skipped and name not in promised:
-            state.refused[name] = (state.relief, reason)
+    _remember_refused(session, decisions)
     rest = replace(decisions, binds=(), evictions=(), started=(), stale={})
-    state.last = ((state.version, session.policy), rest)
+    state.memory.last = ((state.memory.version, session.policy), rest)
+
+
+def _remember_refused(session: Session, decisions: Decisions) -> None:
+    """Whoever holds a promise, or nodes kept for it, is asked in every cycle, or somebody else would get its place."""
+    memory, kept = session.state.memory, session.reservation
+    asked = {promise.gang for promise in decisions.pipelined} | ({kept.gang.name} if kept is not None else set())
+    for name, reason in decisions.reasons.items():
+        if name not in session.skipped and name not in asked:
+            memory.refused[name] = Refused(memory.relief, reason, session.retries.get(name))
 
 
 def decided(session: Session) -> Decisions:
@@ -135,7 +148,7 @@ def _reasons(session: Session, promises: list[Promise]) -> dict[str, Reason]:
         elif (refused := session.refusals.reason(gang)) is not None:
             reason = in_context(session, outlook, gang, refused)
         elif name in session.skipped:
-            reason = state.refused[name][1]
+            reason = state.memory.refused[name].reason
         else:
             reason = not_asked(state, gang)
         if reason is not None:

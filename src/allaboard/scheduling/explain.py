@@ -275,9 +275,9 @@ def reserved(gang: GangRow, nodes: Sequence[str]) -> Reason:
 
 def holders(state: State, count: int) -> tuple[Holder, ...]:
     """The gangs that hold most GPUs; looked up once for each version of the state."""
-    if state.most is None or state.most[0] != state.version:
-        state.most = (state.version, _holders(state))
-    return state.most[1][:count]
+    if state.memory.most is None or state.memory.most[0] != state.memory.version:
+        state.memory.most = (state.memory.version, _holders(state))
+    return state.memory.most[1][:count]
 
 
 def _holders(state: State) -> tuple[Holder, ...]:

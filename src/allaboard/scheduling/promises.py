@@ -24,7 +24,7 @@ def remember(state: State, decisions: Decisions) -> None:
     """What this cycle promised. An older promise is for what is not bound yet, and ends when its gang is whole or has
     to make room itself."""
     fresh = _by_gang((promise.gang, promise.node) for promise in decisions.pipelined)
-    if not fresh and not state.promises:
+    if not fresh and not state.memory.promises:
         return
     bound = _by_gang((bind.gang, bind.node) for bind in decisions.binds)
     evicted = {eviction.gang for eviction in decisions.evictions}
@@ -33,7 +33,7 @@ def remember(state: State, decisions: Decisions) -> None:
             gang.promised = tuple(fresh.get(name, ()))
         elif gang.promised and name in bound:
             gang.promised = tuple((Counter(gang.promised) - Counter(bound[name])).elements())
-    state.promises = any(gang.promised for gang in state.gangs.values())
+    state.memory.promises = any(gang.promised for gang in state.gangs.values())
 
 
 def _is_whole(gang: GangRow) -> bool:
@@ -50,7 +50,7 @@ def _by_gang(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def keep(session: Session) -> None:
     """Give promised gangs the idle room of their nodes, each whole or not at all; others are asked as usual."""
-    if session.policy.exact or not session.state.promises:
+    if session.policy.exact or not session.state.memory.promises:
         return
     left = {gang: len(gang.promised) for gang in session.candidates() if gang.promised}
     order = session.waiting(left)

@@ -38,17 +38,22 @@ class Session:
         self.started: list[str] = []
         self.stale: dict[str, float | None] = {}
         self.deadline: float | None = None
+        # When time alone may help a gang that is refused now.
+        self.retries: dict[str, float] = {}
         self.reservation: Reservation | None = None
         self.trials = 0
         # KAI keeps the list of tasks a victim was asked for until one of them changes, so a gang that lost some in an
         # action is not served in it.
         self.robbed: set[GangRow] = set()
         self.before = state.queues.holdings()
-        self.skipped = frozenset() if policy.exact else hopeless(state)
+        self.skipped = frozenset() if policy.exact else state.memory.hopeless(now)
         self.rule = QueueRule(state.queues, state.totals(), lazy=policy.exact)
         state.queues.divide(state.totals(), policy.proportion.usage_weight)
         order_tasks(state, policy.task_rule(), self.panel.task_key)
         state.nodes.open(strict=policy.exact)
+        for name in self.skipped:
+            if (until := state.memory.refused[name].until) is not None:
+                self.wake(until)
         self._loose = (-1, 0.0)
         self._groups, self._taken = 0, set[str]()
         self._standing: Standing | None = None
@@ -58,9 +63,11 @@ class Session:
         """A transaction, for a gang's sake."""
         return Statement(self.state, self.log, (self.action, gang.name if gang else ""))
 
-    def wake(self, moment: float) -> None:
-        """Something could be decided otherwise at this moment, even if no event comes."""
+    def wake(self, moment: float, gang: GangRow | None = None) -> None:
+        """Something could be decided otherwise at this moment, even if no event comes: about a gang, or at all."""
         self.deadline = moment if self.deadline is None else min(self.deadline, moment)
+        if gang is not None:
+            self.retries[gang.name] = min(moment, self.retries.get(gang.name, moment))
 
     # --- orders ---
 
@@ -85,12 +92,12 @@ class Session:
         """Waiting and evictable gangs by queue; made on first use and kept with the state, as building it walks all
         gangs."""
         if self._standing is None:
-            known = self.state.standing
+            known = self.state.memory.standing
             if isinstance(known, Standing) and known.rule == self.policy.names():
                 known.adopt(self.panel.gang_key, self.state.changed.values())
             else:
                 known = Standing(self.state, self.policy.names(), self.panel.gang_key)
-            self.state.standing, self.state.changed = known, {}
+            self.state.memory.standing, self.state.changed = known, {}
             known.refresh({self.state.members[row].gang for row in self.log.origin})
             self._standing = known
         return self._standing
@@ -166,7 +173,7 @@ class Session:
             return False
         moment = self.panel.protected_until(victim, claimant, self.action)
         if moment > self.now:
-            self.wake(moment)
+            self.wake(moment, claimant)
         return moment > self.now
 
     def first_start(self, gang: GangRow) -> None:
@@ -184,11 +191,6 @@ def first_of_each_queue(entries: list[tuple[GangKey, GangRow]], depth: int) -> l
         if seen[gang.queue] <= depth:
             kept.append((key, gang))
     return kept
-
-
-def hopeless(state: State) -> frozenset[str]:
-    """Gangs that were refused and nothing that could help them has changed since."""
-    return frozenset(name for name, (relief, _) in state.refused.items() if relief == state.relief)
 
 
 def order_tasks(state: State, rule: tuple[str, ...], key: Callable[[Task], tuple[object, ...]]) -> None:

@@ -30,7 +30,7 @@ def settle(state: State, origin: dict[int, Status], holdings: Holdings) -> None:
     state.nodes.tidy()
     for gang in {state.members[row].gang for row in origin}:
         state.review(gang)
-    state.relief += bool(origin)
+    state.memory.relief += bool(origin)
 
 
 def _land(state: State, row: int, before: Status) -> None:
@@ -61,10 +61,11 @@ def _recount(
 
 
 def remember_usage(state: State, now: float, half_life: float) -> None:
-    """Count what queues held since the last cycle, and let older use fade."""
+    """Count what queues held since the last cycle, and let older use fade: other shares, so all who wait may hope."""
     queues = state.queues
     holdings = dict(zip(queues.names, queues.allocated))
-    state.ledger = state.ledger.after(now, holdings, state.totals(), half_life)
+    state.memory.ledger = state.memory.ledger.after(now, holdings, state.totals(), half_life)
     for row, queue in enumerate(queues.facts):
-        cpu, memory, gpu = (told + seen for told, seen in zip(queue.usage, state.ledger.part(queue.name)))
+        cpu, memory, gpu = (told + seen for told, seen in zip(queue.usage, state.memory.ledger.part(queue.name)))
         queues.usage[row] = (cpu, memory, gpu)
+    state.memory.relief += 1

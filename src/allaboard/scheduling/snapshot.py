@@ -217,8 +217,11 @@ class Snapshot:
         for key, pod in self.pods.items():
             self._sort_in(key, pod)
         gangs = tuple(gang for name in sorted(self.members) if (gang := self._gang(name)) is not None)
-        used, self.state = self.state.ledger, State.build(self.frame.world(gangs, tuple(self._strangers.values())))
-        self.state.ledger = used  # what queues used before is no document's to tell
+        used, self.state = (
+            self.state.memory.ledger,
+            State.build(self.frame.world(gangs, tuple(self._strangers.values()))),
+        )
+        self.state.memory.ledger = used  # what queues used before is no document's to tell
         self._is_fresh = False
         self.frame.settle()
         self._moved_pods.clear()

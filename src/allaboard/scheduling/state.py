@@ -11,14 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from allaboard.scheduling.classes import FIXED, GPU, Catalogue, PodClass, mig_gpus
-from allaboard.scheduling.decisions import Decisions
 from allaboard.scheduling.facts import Gang, Status, Task, Topology, World
 from allaboard.scheduling.gangs import IS_ALLOCATED, IS_USED, GangRow, Members
+from allaboard.scheduling.memory import Memory
 from allaboard.scheduling.nodes import Nodes, resources_of
 from allaboard.scheduling.plugins.ordering import DEFAULT_TASK_RULE, default_order
 from allaboard.scheduling.queues import Queues
-from allaboard.scheduling.reasons import Holder, Reason
-from allaboard.scheduling.usage import Ledger
 
 NOWHERE = -1
 
@@ -49,23 +47,14 @@ class State:
         # Places (task row, node row) that a policy which follows KAI to the letter has forgotten while they are left.
         self.unlisted: set[tuple[int, int]] = set()
         self.leaks = False
-        # Whether any gang that waits was promised nodes.
-        self.promises = False
         self.free_rows: list[int] = []
         # Gangs with tasks that wait; gangs that hold something but not their minimum; those changed since ordered.
         self.waiting: dict[str, GangRow] = {}
         self.incomplete: dict[str, GangRow] = {}
         self.changed: dict[str, GangRow] = {}
-        # Every change counts up `version`; one that could help somebody who waits also counts up `relief`.
-        self.version = 0
-        self.relief = 0
-        self.refused: dict[str, tuple[int, Reason]] = {}
-        self.last: tuple[object, Decisions] | None = None
-        self.ledger = Ledger()
-        self.most: tuple[int, tuple[Holder, ...]] | None = None
+        self.memory = Memory()
         self.task_rule = DEFAULT_TASK_RULE
         self.order_of: Callable[[Task], tuple[object, ...]] = default_order
-        self.standing: object | None = None
         self._totals: list[float] | None = None
 
     @classmethod
@@ -93,10 +82,11 @@ class State:
         known = self.gangs.get(gang.name)
         if known is not None:
             self._forget(known)
-            self.relief += 1
+            self.memory.relief += 1
         row = GangRow(gang)
         row.queue = self.queues.row_of(gang.queue)
         row.promised = gang.promised or (known.promised if known is not None else ())
+        self.memory.promises = self.memory.promises or bool(row.promised)
         self.gangs[gang.name] = row
         for task in gang.tasks:
             self._insert(row, task)
@@ -110,7 +100,7 @@ class State:
         if gang is not None:
             self._forget(gang)
             self.review(gang)
-            self.relief += 1
+            self.memory.relief += 1
 
     def _forget(self, gang: GangRow) -> None:
         for row in list(gang.rows):
@@ -131,7 +121,7 @@ class State:
         row = self._insert(gang, task)
         if row >= 0:
             self.members[row].rows.sort(key=self.task_key)
-        self.relief += task.status != Status.PENDING
+        self.memory.relief += task.status != Status.PENDING
         self.review(gang)
 
     def _is_told(self, row: int, gang: GangRow, task: Task) -> bool:
@@ -153,14 +143,14 @@ class State:
         if row is not None:
             gang = self.members[row].gang
             self._remove(gang, row)
-            self.relief += 1
+            self.memory.relief += 1
             self.review(gang)
 
     def review(self, gang: GangRow) -> None:
         """Keep the sets of gangs that need attention, after any change of a gang."""
-        self.version += 1
+        self.memory.version += 1
         self.changed[gang.name] = gang
-        self.refused.pop(gang.name, None)
+        self.memory.refused.pop(gang.name, None)
         here = self.gangs.get(gang.name)
         if here is not None and here is not gang:
             return
@@ -281,8 +271,7 @@ class State:
     def frame_changed(self, *, helps: bool = True) -> None:
         """What all gangs depend on is another one; `helps` when somebody who waits may gain by it."""
         self._totals = None
-        self.version += 1
-        self.relief += helps
+        self.memory.changed(helps=helps)
 
     def totals(self) -> list[float]:
         """What all ready nodes offer together, less what strangers hold: cpu, memory, gpu."""

@@ -87,7 +87,7 @@ def _queues_changed(state: State, facts: Sequence[Queue]) -> None:
         gang.queue = state.queues.row_of(gang.fact.queue)
         for row in gang.rows:
             state.count(gang, row, 1.0)
-    state.standing = None
+    state.memory.standing = None
     state.frame_changed()
 
 
@@ -119,11 +119,11 @@ def recount(state: State) -> None:
 
 def _rebuild(state: State, claims: dict[str, Claim]) -> None:
     """Classes hold their claims, so another claim means other classes."""
-    version, relief, used = state.version, state.relief, state.ledger
+    before = state.memory
     state.__dict__.update(State.build(replace(world_of(state), claims=tuple(claims.values()))).__dict__)
-    state.ledger = used  # what queues used before is no fact's to tell
     state.classes.grow = lambda: state.nodes.grow()
-    state.version, state.relief = state.version + version + 1, relief + 1
+    state.memory.ledger = before.ledger  # what queues used before is no fact's to tell
+    state.memory.version, state.memory.relief = state.memory.version + before.version + 1, before.relief + 1
 
 
 def _with(queues: Sequence[Queue], queue: Queue) -> tuple[Queue, ...]:

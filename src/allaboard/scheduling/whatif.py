@@ -38,7 +38,8 @@ class Answer:
 def what_if(state: State, policy: Policy, gang: Gang, now: float) -> Answer:
     """Ask the rules about a gang that does not exist; whatever they try is taken back."""
     guest = _guest(gang, now)
-    version, relief, last, refused, most = state.version, state.relief, state.last, dict(state.refused), state.most
+    memory = state.memory
+    state.memory = replace(memory, refused=dict(memory.refused))
     # Sums of shares that are added and taken away again end beside where they began, so they are put back.
     held, asked = state.queues.holdings(), [list(amounts) for amounts in state.queues.requested]
     state.put_gang(guest)
@@ -49,7 +50,8 @@ def what_if(state: State, policy: Policy, gang: Gang, now: float) -> Answer:
         state.nodes.tidy()
         state.queues.restore(held)
         state.queues.requested = asked
-        state.version, state.relief, state.last, state.refused, state.most = version, relief, last, refused, most
+        # The order of gangs has heard of every change meanwhile, and is kept.
+        memory.standing, state.memory = state.memory.standing, memory
 
 
 def _guest(gang: Gang, now: float) -> Gang:

@@ -41,6 +41,6 @@ def _reserve(session: Session, gang: GangRow, stuck: Stuck) -> None:
         return
     ripe = gang.fact.created + after
     if session.now < ripe:
-        session.wake(ripe)
+        session.wake(ripe, gang)
         return
     session.reservation = reserve(session.state, gang, stuck.klass, stuck.wanted, session.panel.fits(stuck.klass))
