@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Documents, Key
@@ -48,8 +48,7 @@ PUBLIC = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(NamedTuple):
     """What somebody wants to do: a verb on a resource, or on a path that is none."""
 
     verb: str

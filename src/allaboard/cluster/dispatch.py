@@ -43,9 +43,10 @@ class Dispatcher:
     async def answer(self, call: Call, place: Place) -> Answer | Flow:
         """The answer to a request about an object, a collection or a subresource."""
         check_method(call, place)
-        special = await self.subresources.answer(call, place)
-        if special is not None:
-            return special
+        if place.subresource or "get" not in place.rules.verbs:
+            special = await self.subresources.answer(call, place)
+            if special is not None:
+                return special
         match call.method, bool(place.key.name):
             case "GET", True:
                 return await self._get(call, place)

@@ -49,9 +49,9 @@ class Page:
 
 async def found(cluster: Cluster, place: Place) -> Item:
     """One object, as committed, in the version that is asked for."""
-    item = cluster.store.table(table_of(place.rules)).get(place.key)
-    if item is not None:
-        await ready(place.rules, (item,), cluster.store)
+    if place.rules.converter is not None:
+        item = cluster.store.table(table_of(place.rules)).get(place.key)
+        await ready(place.rules, (item,) if item is not None else (), cluster.store)
     return get(cluster, place)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 from allaboard.api.documents import Key
@@ -31,6 +32,7 @@ class Path(NamedTuple):
     watch: bool = False  # the old way to ask for a watch: /api/v1/watch/…
 
 
+@lru_cache(maxsize=4096)  # who follows an object asks for it again and again
 def parse(path: str) -> Path | None:
     """The parts of a path below /api/v1 or /apis/group/version; None for other paths."""
     parts = path.strip("/").split("/")
