@@ -8,6 +8,8 @@ It asks the ordinary go client for the modules named in MODULES, reads the OpenA
     <package>.json        {"types": {Type: schema}}   schemas in OpenAPI's words, references as "core.v1.Container"
     <package>.wire.json   {Type: {number: [json name, type, mode]}}   mode: "", "repeated", "map" or "inline"
     resources.json        what discovery says about every served resource and its subresources
+    shown.json            {Type: {field: {"enum": [...]}}}   what only OpenAPI documents say: the words a field may
+                          hold, and which goes with which other field ("x-kubernetes-unions", of the type itself)
     structs.json          {Type: [[Go name, mode, type]]}   the server's own structs, in the order in which refusals
                           print them; mode: "", "*" (may be null), "[]" or "map"; type: a struct, or a kind of scalar
 """
@@ -109,6 +111,7 @@ def main() -> None:
     write_types(types)
     write_wire(types, [folders[module] for module in list(MODULES)[1:]])
     write("resources.json", resources)
+    write("shown.json", shown(types, folders["k8s.io/kubernetes"]))
     write("structs.json", internal_structs(folders["k8s.io/kubernetes"] / "pkg" / "apis"))
 
 
@@ -191,6 +194,54 @@ def references(schema: Any) -> list[str]:
         return []
     here = [schema["$ref"]] if isinstance(schema.get("$ref"), str) else []
     return here + [name for value in schema.values() for name in references(value)]
+
+
+# What only documents say: nothing here is judged by it
+
+
+ENUM_OF = re.compile(
+    r"^func schema_(\w+)\(|^\t\t\t\t\t\"(\w+)\": \{$|^\t+Enum: +\[\]interface\{\}\{(.*)\},$", re.MULTILINE
+)
+UNIONS = "x-kubernetes-unions"
+
+
+def shown(types: dict[str, Json], kubernetes: Path) -> Json:
+    """The enums stand in the server's generated code alone, unions also in its documents."""
+    enums = read_enums((kubernetes / "pkg" / "generated" / "openapi" / "zz_generated.openapi.go").read_text())
+    found: Json = {}
+    for name in sorted(types):
+        properties = types[name].get("properties", {})
+        if fields := enums.get(go_function(name)):
+            found[name] = {field: spread(properties[field], words) for field, words in fields.items()}
+    for path in sorted((kubernetes / "api" / "openapi-spec" / "v3").glob("*.json")):
+        for name, schema in json.loads(path.read_text()).get("components", {}).get("schemas", {}).items():
+            if UNIONS in schema and short(name) in types:
+                found.setdefault(short(name), {})[UNIONS] = schema[UNIONS]
+    return found
+
+
+def spread(schema: Json, words: list[str]) -> Json:
+    """The words of a field, or of each element of a list or map."""
+    part = next((part for part in ("items", "additionalProperties") if part in schema), "")
+    return {part: {"enum": words}} if part else {"enum": words}
+
+
+def go_function(name: str) -> str:
+    """What the generated code calls a type of ours: `core.v1.Pod` is in `k8sio_api_core_v1_Pod`."""
+    package, _, kind = name.rpartition(".")
+    where = "pkg_apis" if package in ("meta.v1", "apiextensions.v1") else "k8sio_api"
+    return f"{where}_{package.replace('.', '_')}_{kind}"
+
+
+def read_enums(code: str) -> dict[str, dict[str, list[str]]]:
+    """Function -> field -> the words it may hold."""
+    found: dict[str, dict[str, list[str]]] = {}
+    function, field = "", ""
+    for opened, named, words in ENUM_OF.findall(code):
+        function, field = opened or function, named or field
+        if words:
+            found.setdefault(function, {})[field] = json.loads(f"[{words}]")
+    return found
 
 
 # Go's habits

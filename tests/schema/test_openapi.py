@@ -8,6 +8,8 @@ from allaboard.schema.openapi import Entry
 
 VERBS = frozenset({"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"})
 POD = Entry(kinds.POD, {"$ref": "core.v1.Pod"}, frozenset({"status"}), VERBS)
+JOB = Entry(kinds.JOB, {"$ref": "batch.v1.Job"}, frozenset({"status"}), VERBS)
+REVIEW = {"$ref": "authentication.v1.TokenReview"}
 JOB_SET_SCHEMA = crds.crd("jobsets.jobset.x-k8s.io")["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 JOB_SET = Entry(kinds.JOB_SET, JOB_SET_SCHEMA, frozenset({"status"}), VERBS, custom=True)
 
@@ -49,6 +51,37 @@ def test_names_of_schemas_and_operations_are_upstreams():
     path = document["paths"]["/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets"]
     assert path["delete"]["operationId"] == "deleteJobsetXK8sIoV1alpha2CollectionNamespacedJobSet"
     assert path["post"]["tags"] == ["jobsetXK8sIo_v1alpha2"]
+
+
+def test_documents_tell_which_words_a_field_may_hold():
+    schemas = openapi.document("", "v1", [POD])["components"]["schemas"]
+    container = schemas["io.k8s.api.core.v1.Container"]["properties"]
+    assert container["imagePullPolicy"]["enum"] == ["Always", "IfNotPresent", "Never"]
+    claim = schemas["io.k8s.api.core.v1.PersistentVolumeClaimSpec"]["properties"]
+    assert "ReadWriteOnce" in claim["accessModes"]["items"]["enum"]
+    assert schemas["io.k8s.api.core.v1.SeccompProfile"]["x-kubernetes-unions"][0]["discriminator"] == "type"
+
+
+def test_a_document_does_not_change_what_it_is_made_from():
+    first, second = (openapi.document("batch", "v1", [JOB]) for _ in range(2))
+    assert first == second
+    known = first["components"]["schemas"][f"{openapi.META}.DeleteOptions"]["x-kubernetes-group-version-kind"]
+    assert [gvk["group"] for gvk in known] == ["", "batch"]
+
+
+def test_no_two_operations_have_one_name():
+    paths = openapi.document("", "v1", [POD])["paths"].values()
+    names = [door["operationId"] for doors in paths for method, door in doors.items() if method != "parameters"]
+    assert len(names) == len(set(names))
+    assert "listCoreV1PodForAllNamespaces" in names
+
+
+def test_kinds_that_are_only_created_know_nothing_of_patches_and_deletions():
+    review = Entry(
+        kinds.Kind("authentication.k8s.io", "v1", "TokenReview", "tokenreviews"), REVIEW, verbs=VERBS & {"create"}
+    )
+    schemas = openapi.document("authentication.k8s.io", "v1", [review])["components"]["schemas"]
+    assert not [name for name in schemas if name.endswith((".Patch", ".DeleteOptions", ".Status"))]
 
 
 def test_the_index_changes_with_what_it_points_at():

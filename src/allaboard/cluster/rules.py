@@ -172,7 +172,11 @@ def built_in(kind: Kind) -> Rules:
 
 def entries(served: Iterable[Rules]) -> list[Entry]:
     """The rules as OpenAPI documents describe them: every kind that somebody may write."""
-    return [Entry(r.kind, r.schema, r.subresources, r.verbs, custom=r.custom) for r in served if not r.refusal]
+    return [
+        Entry(r.kind, r.schema, r.subresources, r.verbs, custom=r.custom, returned=r.answers_object)
+        for r in served
+        if not r.refusal
+    ]
 
 
 # Custom resources

@@ -13,12 +13,15 @@ from allaboard.api.documents import Document
 from allaboard.api.kinds import Kind
 from allaboard.schema import builtin
 
+JSON = "application/json"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 PATCHES = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"]
 STRATEGIC = "application/strategic-merge-patch+json"
 TITLE = {"title": "Kubernetes", "version": "v1.35.0"}
 CUSTOM_TITLE = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
-INTERNAL = ("x-omit-empty",)
+# What only we know: which empty fields are left out, and that a type holds anything.
+INTERNAL = ("x-omit-empty", "x-kubernetes-preserve-unknown-fields")
+UNIONS = "x-kubernetes-unions"
 SCALARS: dict[str, Document] = {
     "quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "int-or-string": {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
@@ -34,6 +37,7 @@ class Entry:
     subresources: frozenset[str] = frozenset()
     verbs: frozenset[str] = frozenset()
     custom: bool = False
+    returned: bool = False  # whoever deletes one is shown it
 
 
 def index(entries: Iterable[Entry]) -> Document:
@@ -61,8 +65,12 @@ def document(group: str, version: str, entries: Iterable[Entry]) -> Document:
     for entry in sorted(chosen, key=lambda e: e.kind.plural):
         _describe(entry, schemas)
         paths |= _paths(entry)
-    for name in ("DeleteOptions", "Status", "Patch"):
-        _collect(f"meta.v1.{name}", schemas)
+    for name, verb in (("DeleteOptions", "delete"), ("Status", "delete"), ("Patch", "patch")):
+        if any(verb in entry.verbs for entry in chosen):
+            _collect(f"meta.v1.{name}", schemas)
+    if group and (options := schemas.get(f"{META}.DeleteOptions")):
+        known = {"group": group, "kind": "DeleteOptions", "version": version}
+        options["x-kubernetes-group-version-kind"] = [*options["x-kubernetes-group-version-kind"], known]
     custom = bool(chosen) and all(entry.custom for entry in chosen)
     title = (
         {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
@@ -135,12 +143,26 @@ def _collect(name: str, schemas: Document) -> None:
     schemas[long] = {}
     wanted: list[str] = []
     schemas[long] = _written(builtin.schema(name), wanted.append)
+    for field, said in builtin.shown().get(name, {}).items():
+        if field == UNIONS:
+            schemas[long][UNIONS] = said
+        else:
+            _say(schemas[long]["properties"][field], said)
     for other in wanted:
         _collect(other, schemas)
 
 
-def _written(schema: Document, want: Callable[[str], None]) -> Document:
-    """A compact schema in OpenAPI's own words."""
+def _say(schema: Document, said: Document) -> None:
+    """Lay what else is known of a field, or of its elements, over its schema."""
+    for part, value in said.items():
+        if isinstance(value, dict):
+            _say(schema[part], value)
+        else:
+            schema[part] = value
+
+
+def _written(schema: Document, want: Callable[[str], None], *, field: bool = False) -> Document:
+    """A compact schema in OpenAPI's own words; a field's reference leaves room for what is said beside it."""
     if schema.get("format") in SCALARS and schema.get("x-kubernetes-int-or-string"):
         return dict(SCALARS[schema["format"]])
     written: Document = {}
@@ -148,9 +170,9 @@ def _written(schema: Document, want: Callable[[str], None]) -> Document:
         if key == "$ref":
             want(value)
             reference = {"$ref": f"#/components/schemas/{builtin.long_name(value)}"}
-            written |= {"allOf": [reference]} if len(schema) > 1 else reference
+            written |= {"allOf": [reference]} if field or len(schema) > 1 else reference
         elif key == "properties":
-            written[key] = {name: _written(child, want) for name, child in value.items()}
+            written[key] = {name: _written(child, want, field=True) for name, child in value.items()}
         elif key in ("items", "additionalProperties") and isinstance(value, dict):
             written[key] = _written(value, want)
         elif key not in INTERNAL and not (key == "default" and value is None):
@@ -175,10 +197,21 @@ def _paths(entry: Entry) -> Document:
             doors = {verb: _operation(entry, action, name) for verb, action in _STATUS.items()}
             found[f"{base}/{{name}}/{name}"] = doors | {"parameters": _path_parameters(kind, named=True)}
     if kind.namespaced and "list" in entry.verbs:
-        found[kind.path()] = {"get": _operation(entry, "list"), "parameters": _parameters(_LISTING)}
-    return found
+        found[kind.path()] = {"get": _operation(entry, "list", everywhere=True), "parameters": _parameters(_PRETTY)}
+    return {path: _lifted(doors) for path, doors in found.items()}
 
 
+def _lifted(doors: Document) -> Document:
+    """Upstream: what every method of a path takes stands beside them; so does all that an only method takes."""
+    methods = [method for method in doors if method != "parameters"]
+    if len(methods) != 1 or "parameters" not in doors[methods[0]]:
+        return doors
+    only = dict(doors[methods[0]])
+    both = [*only.pop("parameters"), *doors["parameters"]]
+    return {methods[0]: only, "parameters": sorted(both, key=lambda one: (one["in"] != "path", one["name"]))}
+
+
+_PRETTY = {"pretty": "string"}
 _COLLECTION = {"delete": "deletecollection", "get": "list", "post": "create"}
 _SINGLE = {"delete": "delete", "get": "get", "patch": "patch", "put": "update"}
 _STATUS = {"get": "get", "patch": "patch", "put": "update"}
@@ -211,6 +244,11 @@ _OPTIONS: dict[str, dict[str, str]] = {
     "delete": _DELETING,
     "get": {"resourceVersion": "string"},
 }
+# Upstream: built-in kinds say otherwise what the deletion of many and the reading of one take.
+_BUILT_IN = _OPTIONS | {
+    "deletecollection": {n: t for n, t in _LISTING.items() if n not in ("allowWatchBookmarks", "watch")} | _DELETING,
+    "get": {},
+}
 _WORDS = {
     "list": ("list", "list"),
     "deletecollection": ("deletecollection", "delete collection of"),
@@ -222,12 +260,13 @@ _WORDS = {
 }
 
 
-def _operation(entry: Entry, action: str, subresource: str = "") -> Document:
+def _operation(entry: Entry, action: str, subresource: str = "", *, everywhere: bool = False) -> Document:
     kind, (word, sentence) = entry.kind, _WORDS[action]
+    options = (_OPTIONS if entry.custom else _BUILT_IN)[action]
     operation: Document = {
         "description": f"{sentence} {kind.kind}",
-        "operationId": _operation_id(kind, action, subresource),
-        "parameters": _parameters(_OPTIONS[action]),
+        "operationId": _operation_id(kind, action, subresource, everywhere=everywhere),
+        **({"parameters": _parameters(options)} if options else {}),
         "responses": _responses(entry, action),
         "tags": [_tag(kind)],
         "x-kubernetes-action": word,
@@ -246,12 +285,12 @@ def _tag(kind: Kind) -> str:
     return f"{camel[:1].lower()}{camel[1:]}_{kind.version}"
 
 
-def _operation_id(kind: Kind, action: str, subresource: str) -> str:
+def _operation_id(kind: Kind, action: str, subresource: str, *, everywhere: bool = False) -> str:
     verb = {"get": "read", "update": "replace", "deletecollection": "delete"}.get(action, action)
     tag, _, version = _tag(kind).partition("_")
-    scope = "Namespaced" if kind.namespaced else ""
+    scope = "Namespaced" if kind.namespaced and not everywhere else ""
     middle = "Collection" if action == "deletecollection" else ""
-    door = _camel(subresource)
+    door = "ForAllNamespaces" if everywhere else _camel(subresource)
     return f"{verb}{tag[:1].upper()}{tag[1:]}{version[:1].upper()}{version[1:]}{middle}{scope}{kind.kind}{door}"
 
 
@@ -268,18 +307,21 @@ def _path_parameters(kind: Kind, *, named: bool) -> list[Document]:
 
 def _content(reference: str) -> Document:
     schema = {"schema": {"$ref": f"#/components/schemas/{reference}"}}
-    return {"application/json": schema, "application/yaml": schema}
+    return {JSON: schema, "application/yaml": schema}
 
 
 def _responses(entry: Entry, action: str) -> Document:
     name = component(entry)
     if action == "list":
         name += "List"
-    elif action in ("delete", "deletecollection"):
+    elif action == "deletecollection" or (action == "delete" and not entry.returned):
         name = f"{META}.Status"
-    answer = {"description": "OK", "content": _content(name)}
+    content = _content(name)
+    if action == "list" and not entry.custom:
+        content[f"{JSON};stream=watch"] = content[JSON]
+    answer = {"description": "OK", "content": content}
     found = {"200": answer}
-    if action in ("create", "update"):
+    if action in ("create", "update") or (action == "patch" and not entry.custom):
         found["201"] = {**answer, "description": "Created"}
     if action in ("create", "delete"):
         found["202"] = {**answer, "description": "Accepted"}
@@ -288,11 +330,17 @@ def _responses(entry: Entry, action: str) -> Document:
 
 def _body(entry: Entry, action: str) -> Document | None:
     if action in ("create", "update"):
-        return {"content": _content(component(entry)), "required": True}
+        return {"content": _sent(entry, component(entry)), "required": True}
     if action == "patch":
         schema = {"schema": {"$ref": f"#/components/schemas/{META}.Patch"}}
         kinds = PATCHES if entry.custom else [*PATCHES, STRATEGIC]
         return {"content": dict.fromkeys(kinds, schema), "required": True}
-    if action == "delete":
-        return {"content": _content(f"{META}.DeleteOptions")}
+    if action == "delete" or (action == "deletecollection" and not entry.custom):
+        return {"content": _sent(entry, f"{META}.DeleteOptions")}
     return None
+
+
+def _sent(entry: Entry, reference: str) -> Document:
+    """A body that is sent: built-in kinds are read in every notation there is."""
+    content = _content(reference)
+    return content if entry.custom else {"*/*": content[JSON]}

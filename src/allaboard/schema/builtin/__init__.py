@@ -53,6 +53,12 @@ def resources() -> tuple[dict[str, Any], ...]:
 
 
 @cache
+def shown() -> dict[str, dict[str, Any]]:
+    """What only documents say of a type: of each field the words it may hold, of the type itself its unions."""
+    return msgspec.json.decode((_FOLDER / "shown.json").read_bytes(), type=dict[str, dict[str, Any]])
+
+
+@cache
 def structs() -> dict[str, list[tuple[str, str, str]]]:
     """The server's own structs: type -> (Go name, mode, type) of each field; mode is "", "*", "[]" or "map"."""
     kind = dict[str, list[tuple[str, str, str]]]
@@ -64,7 +70,7 @@ def _by_kind() -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     packages = sorted(path.stem for path in _FOLDER.glob("*.json") if not path.stem.endswith(".wire"))
     for package in packages:
-        members = _package(package) if package not in ("resources", "structs") else {}
+        members = _package(package) if package not in ("resources", "shown", "structs") else {}
         for name, content in members.items():
             for gvk in content.get("x-kubernetes-group-version-kind", ()):
                 api_version = f"{gvk['group']}/{gvk['version']}" if gvk["group"] else gvk["version"]
