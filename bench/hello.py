@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -11,6 +10,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from allaboard.node import records
 from bench.rows import Row
 
 
@@ -33,14 +33,12 @@ def measure() -> Iterable[Row]:
 
 def _own_time(home: Path) -> float:
     """From the first process's start to the last one's end, as their inits wrote it down."""
-    places = list(home.glob("node/pods/*/containers/*/*"))
-    began = [_at(place / "started") for place in places]
-    ended = [_at(place / "exit") for place in places]
-    return max(ended) - min(began)
+    found = [records.read(path) for path in home.glob("node/pods/*/*/record")]
+    return max(_at(record, "exit") for record in found) - min(_at(record, "started") for record in found)
 
 
-def _at(path: Path) -> float:
-    return float(json.loads(path.read_text())["at"])
+def _at(record: records.Record, word: str) -> float:
+    return float((record.get(word) or {})["at"])
 
 
 def _aboard(environment: dict[str, str], *words: str) -> float:

@@ -32,7 +32,7 @@ EDGES = {
     "jobs": "controller",
     "kube": "certificates clock controller hands http informer kubeconfig leader queue reach webhook",
     "node": "agent builder cgroups compiled containers environments families gateway images inits kubelet "
-    "levels logs machine neighbours netlink portable porter ports post probing processes procfs provision "
+    "levels logs machine neighbours netlink portable porter ports post probing processes procfs provision records "
     "sandbox server streams switchboard syscalls tenants tunnel usage volumes zygote",
     "scheduling": "loop",
     "training": "controller progress",

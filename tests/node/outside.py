@@ -13,6 +13,7 @@ from pathlib import Path
 from world import PATIENCE, Gate, processes_of
 
 from allaboard.node.families import end_process
+from allaboard.node.processes import has_ended
 
 HERE = Path(__file__).parent
 # How long those sleep that stay: longer than the slowest machine takes, and nobody else sleeps as long.
@@ -59,7 +60,7 @@ class Lonely:
 
     def ended(self, document):
         """Whether the pod's first container has left its code behind."""
-        return (self.state / "pods" / document["metadata"]["uid"] / "containers" / "main" / "0" / "exit").exists()
+        return has_ended(self.state / "pods" / document["metadata"]["uid"] / "main.0")
 
     def end_zygote(self):
         end_process(json.loads((self.state / "zygote").read_text())["pid"], signal.SIGKILL)

@@ -139,7 +139,7 @@ def test_hooks_run_after_the_start_and_before_the_end(tmp_path, level):
         env = [{"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.uid"}}}]
         await api.create(POD, pod("a", line, container={"lifecycle": hooks, "env": env}))
         born = await api.phase("a", "Running")
-        path = next((agent.config.state / "pods").glob("*/containers/main/0/log"))
+        path = next((agent.config.state / "pods").glob("*/main.0/log"))
         await api.until(POD, A, lambda _: path.read_text() == "up\n")
         with open(path) as file:
             await api.delete(POD, A)
@@ -292,7 +292,7 @@ def test_output_that_is_no_text_is_kept_as_it_is(tmp_path, level):
         line = r"import sys; sys.stdout.buffer.write(bytes(range(256)) * 40); sys.exit(3)"
         await api.create(POD, pod("a", "python", "-c", line, container={"terminationMessagePolicy": FALLBACK}))
         done = await api.phase("a", "Failed")
-        log = agent.config.state / "pods" / done["metadata"]["uid"] / "containers" / "main" / "0" / "log"
+        log = agent.config.state / "pods" / done["metadata"]["uid"] / "main.0" / "log"
         assert log.read_bytes() == bytes(range(256)) * 40
         assert len(state_of(done)["state"]["terminated"]["message"]) > 100
 

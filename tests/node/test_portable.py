@@ -184,7 +184,7 @@ def test_a_log_grows_where_the_kernel_tells_nothing(tmp_path, monkeypatch):
         async with running(api, config(tmp_path / "state", level="D")) as agent:
             await api.create(POD, pod("a", f"echo one; sleep {MARK}"))
             born = await api.phase("a", "Running")
-            index = agent.config.state / "pods" / born["metadata"]["uid"] / "containers" / "main" / "0" / "log.index"
+            index = agent.config.state / "pods" / born["metadata"]["uid"] / "main.0" / "log.index"
             await api.until(POD, Key("default", "a"), lambda _: index.exists() and index.stat().st_size >= 16)
 
     asyncio.run(story())

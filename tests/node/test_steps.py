@@ -88,25 +88,24 @@ def test_rights_are_given_up_in_the_order_that_works():
     assert [step[0] for step in steps.become(Worker("/"), isolated=False)] == ["cwd"]
 
 
-@given(st.lists(st.lists(st.text(st.characters(exclude_characters="\0")), min_size=1), max_size=8))
-def test_steps_survive_the_way_to_the_compiled_init(made):
-    assert decoded(steps.encode(made)) == made
+# Every text of a document, and every byte that is none.
+WORDS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])) | st.binary().map(
+    lambda data: data.decode(errors="surrogateescape")
+)
 
 
-def decoded(data):
-    """What `init.c` reads, in plain Python."""
-    found, place = [], 0
-    while place < len(data):
-        end = data.index(b"\n", place)
-        count, place = int(data[place:end]), end + 1
-        step = []
-        for _ in range(count):
-            colon = data.index(b":", place)
-            length = int(data[place:colon])
-            step.append(data[colon + 1 : colon + 1 + length].decode(errors="surrogateescape"))
-            place = colon + 1 + length
-        found.append(step)
-    return found
+@given(st.lists(st.lists(WORDS, min_size=1), max_size=8))
+def test_steps_survive_the_way_to_an_init(made):
+    assert steps.decode(steps.encode(made)) == made
+
+
+def test_half_a_character_does_not_stop_a_pod():
+    assert steps.decode(steps.encode([["env", "A=\ud800b"]])) == [["env", "A=?b"]]
+
+
+def test_an_init_in_python_finds_its_file_tree_among_the_steps():
+    spec = {"steps": words(), "become": [["cwd", "/"]], "env": {}, "argv": ["true"], "cgroups": ["/g"]}
+    assert steps.tree_of(steps.whole(spec)) == words()
 
 
 def judged(program, number, architecture=filters.ARCHITECTURES["x86_64"], flags=0):

@@ -10,6 +10,7 @@ import pytest
 from outside import MARK, Lonely, code_of, last_phase, processes_with
 from world import LEVELS, NOTHING, PATIENCE, WAYS, leftovers, opened, pod
 
+from allaboard.node import records
 from allaboard.node.families import end_process, start_ticks
 
 ISOLATED = [level for level in LEVELS if level != "D"]
@@ -94,7 +95,7 @@ def test_a_container_that_comes_back_after_the_zygote_died_is_still_in_its_own_n
     lonely.end_zygote()
     lonely.gate.open()
     lonely.until(lambda s: s["again"][-1]["containerStatuses"][0]["restartCount"] >= 2)
-    texts = [path.read_text().split() for path in lonely.state.glob("pods/*/containers/main/*/log")]
+    texts = [path.read_text().split() for path in lonely.state.glob("pods/*/main.*/log")]
     assert texts
     assert all(text[:1] in ([], ["2"]) for text in texts), "a pod sees its loopback and its eth0, not everybody's"
 
@@ -122,10 +123,10 @@ def test_what_ran_before_the_machine_was_restarted_is_lost_and_comes_back_where_
     lonely.kill()
     for name in ("zygote", "holder"):
         end_process(json.loads((lonely.state / name).read_text())["pid"], signal.SIGKILL)
-    for path in lonely.state.glob("pods/*/containers/main/0"):
-        end_process(json.loads((path / "pids").read_text())["pid"], signal.SIGKILL)
+    for path in lonely.state.glob("pods/*/main.0/record"):
+        end_process(records.read(path).get("process")["pid"], signal.SIGKILL)
         # Of the old boot; in the new one its number may be anybody's.
-        (path / "pids").write_text(json.dumps({"pid": os.getpid(), "start": start_ticks(), "at": 0}))
+        records.note(path, "process", {"pid": os.getpid(), "start": start_ticks(), "at": 0})
     (lonely.state / "boot").write_text("another")
     lonely.start()
     back = lambda s: s["always"][-1]["containerStatuses"][0]["restartCount"] == 1

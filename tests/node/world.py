@@ -255,7 +255,7 @@ def pod(name, *command, container=None, **spec):
 
 
 def log_of(agent, document, container="main", attempt=0):
-    place = agent.config.state / "pods" / document["metadata"]["uid"] / "containers" / container / str(attempt) / "log"
+    place = agent.config.state / "pods" / document["metadata"]["uid"] / f"{container}.{attempt}" / "log"
     return place.read_text()
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import os
 import secrets
@@ -40,6 +39,7 @@ from allaboard.node import (
     mounts,
     pods,
     post,
+    records,
     routes,
     tenants,
     users,
@@ -145,8 +145,8 @@ class Agent:
         if self.level == "auto":
             self.level = (await asyncio.to_thread(levels.probe)).level
         network = self.config.network if self.level in "AB" else machine.loopback(self.config.loopback)
-        self.neighbours.open(network)
         self._assemble(hosts.gateway_of(network))
+        self.neighbours.open(network, self.provision.volatile)
         self.provision.open()
         await asyncio.gather(self.processes.open(), asyncio.to_thread(self.provision.look_around))
         self.provision.many_users = self.processes.users > 1
@@ -173,6 +173,7 @@ class Agent:
         self.processes = Processes(self.config.state, self.level, gateway)
         self.provision = Provision(self.client, self.config, self.level, gateway)
         self.provision.services = self.services.documents.values
+        self.provision.hosts_of = self.neighbours.hosts_of
         if self.level != "D":
             self.provision.groups = cgroups.find(short_name(self.config.state))
         porter = Porter(self.tenants, self.processes, self.logs, self.clock)
@@ -520,8 +521,6 @@ def _is_finished(pod: Document) -> bool:
 
 def _nameless(place: Path) -> Document:
     """A pod that is known by its directory alone."""
-    record: Document = {}
-    with contextlib.suppress(OSError, ValueError):
-        record = json.loads((place / "pod.json").read_text())
+    record = records.read(place / tenants.POD).get("pod") or {}
     names = {"name": record.get("name", ""), "namespace": record.get("namespace", ""), "uid": place.name}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": names, "spec": {"containers": []}}

@@ -79,6 +79,8 @@ class Containers:
         try:
             sources = await self.provision.sources(tenant)
             await self.provision.volumes(tenant, sources)
+            if not self.neighbours.hosts_of(tenant).exists():  # memory was emptied: the machine was restarted
+                self.neighbours.write_hosts(tenant)
             names = self.neighbours.names(tenant.document)
             spec = self.provision.container(tenant, container, sources, names)
         except (MissingSource, Refused, Unmountable) as problem:
@@ -241,17 +243,18 @@ class Containers:
         """How an attempt ended: its own record, and what only an agent can find out, kept for the next one."""
         if self.provision.groups.was_starved(tenant.uid, attempt.container):
             attempt.reason = "OOMKilled"
-        learn_end(attempt, self.clock.now())
+        known = learn_end(attempt, self.clock.now())
         self._read_message(tenant, attempt)
-        if attempt.reason or attempt.message or not (attempt.place / "exit").exists():
+        if attempt.reason or attempt.message or not known:
             keep_end(attempt)
 
     def _read_message(self, tenant: Tenant, attempt: Attempt) -> None:
         """The container's last words: from its file, or (where asked for, and it failed) from the end of its log."""
         container = container_of(tenant.document, attempt.container)
         text = b""
-        with contextlib.suppress(OSError):
-            text = (tenant.place / "messages" / attempt.container).read_bytes()[:MESSAGE_BYTES]
+        path = self.provision.message_file(tenant, attempt.container)
+        with contextlib.suppress(OSError), open(path, "rb") as file:
+            text = file.read(MESSAGE_BYTES)
         if not text and attempt.code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
             with contextlib.suppress(OSError):
                 data = (attempt.place / "log").read_bytes()[-FALLBACK_BYTES:]

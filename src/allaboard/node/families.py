@@ -130,11 +130,11 @@ def end_all(pids: Iterable[int], patience: float = PATIENCE) -> None:
         held.let_go()
 
 
-def kill_descendants(*pids: int) -> None:
-    """Without a PID namespace: everything below these processes, again and again until nothing is left."""
+def kill_descendants(*pids: int, spared: int = 0) -> None:
+    """Without a PID namespace: everything below these processes, again and again until nothing is left but the one."""
     for _ in range(1000):
         tree = family()
-        below = [child for pid in pids for child in tree.below(pid)]
+        below = [child for pid in pids for child in tree.below(pid) if child != spared]
         if not below:
             return
         for child in below:

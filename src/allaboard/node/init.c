@@ -1,7 +1,8 @@
 /* The compiled init of a container: follows the steps of steps.py as builder.py does, a tenth as dear.
  *
  *   init STATE SOCKET     SOCKET: a descriptor; one packet per container, with its directory, the kinds of the pod's
- *                         namespaces, and descriptors: where to tell that it began, then one per namespace.
+ *                         namespaces, and descriptors: where to tell that it began, its steps, then one per
+ *                         namespace.
  *
  * Every container is a child with a PID and a mount namespace of its own; its number is the answer. What a step means
  * is said in builder.py; the two must do the same, and the same tests run on both. */
@@ -44,6 +45,7 @@ enum { FORWARD_COUNT = sizeof FORWARDED / sizeof *FORWARDED };
 static int held[MOST_KINDS] = {-1, -1, -1, -1};
 static uid_t first_uid;
 static gid_t first_gid;
+static int record = -1; /* of the attempt */
 static char words[2048]; /* why something could not be done */
 
 struct step { int count; char **word; };
@@ -75,7 +77,7 @@ static char *joined(const char *a, const char *b) {
     return text ? strcat(strcpy(text, a), b) : NULL;
 }
 
-/* ---- documents in the attempt's directory ---- */
+/* ---- the attempt's record, as records.py has it ---- */
 
 static double now(void) {
     struct timespec t;
@@ -83,14 +85,9 @@ static double now(void) {
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 
-static int put(int directory, const char *name, const char *text) {
-    char fresh[64];
-    snprintf(fresh, sizeof fresh, "%s.new", name);
-    int file = openat(directory, fresh, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
-    if (file < 0) return -1;
-    ssize_t wrote = write(file, text, strlen(text));
-    close(file);
-    return wrote < 0 ? -1 : renameat(directory, fresh, directory, name);
+static void note(const char *text) { /* one line in one call: whoever reads sees all of it or nothing */
+    ssize_t wrote = write(record, text, strlen(text));
+    (void)wrote;
 }
 
 static long long start_ticks(void) {
@@ -105,24 +102,24 @@ static long long start_ticks(void) {
     return place ? atoll(place + 1) : 0;
 }
 
-static void put_identity(int directory) {
+static void note_identity(void) {
     char text[128], link[32] = "";
     ssize_t length = readlink("/proc/self", link, sizeof link - 1); /* /proc is still the host's */
     int pid = length > 0 ? atoi(link) : getpid();
-    snprintf(text, sizeof text, "{\"pid\": %d, \"start\": %lld, \"at\": %.6f}", pid, start_ticks(), now());
-    put(directory, "pids", text);
+    snprintf(text, sizeof text, "process {\"pid\": %d, \"start\": %lld, \"at\": %.6f}\n", pid, start_ticks(), now());
+    note(text);
 }
 
-static void put_ending(int directory, int code, const char *reason, const char *message) {
+static void note_ending(int code, const char *reason, const char *message) {
     char escaped[6 * sizeof words + 1], text[sizeof escaped + 256], *out = escaped;
     for (const unsigned char *in = (const unsigned char *)message; *in; in++) {
         if (*in < 32 || *in == '"' || *in == '\\' || *in > 126) out += sprintf(out, "\\u%04x", *in);
         else *out++ = *in;
     }
     *out = 0;
-    const char *form = "{\"code\": %d, \"reason\": \"%s\", \"message\": \"%s\", \"at\": %.6f}";
+    const char *form = "exit {\"code\": %d, \"reason\": \"%s\", \"message\": \"%s\", \"at\": %.6f}\n";
     snprintf(text, sizeof text, form, code, reason, escaped, now());
-    put(directory, "exit", text);
+    note(text);
 }
 
 /* ---- the file tree ---- */
@@ -607,12 +604,11 @@ static int parse(char *text, size_t length, struct plan *plan) {
     return 0;
 }
 
-static int load(int directory, struct plan *plan) {
+static int load(int file, struct plan *plan) {
     struct stat s;
-    int file = openat(directory, "steps", O_RDONLY | O_CLOEXEC);
-    if (file < 0 || fstat(file, &s)) return failed("steps");
+    if (fstat(file, &s)) return failed("steps");
     char *text = malloc(s.st_size + 1);
-    ssize_t length = text ? read(file, text, s.st_size) : -1;
+    ssize_t length = text ? pread(file, text, s.st_size, 0) : -1;
     close(file);
     if (length != s.st_size) return failed("steps");
     text[length] = 0;
@@ -646,7 +642,7 @@ static pid_t begin(int directory, const struct plan *plan, pid_t *terminal) {
     return said("nothing to run");
 }
 
-static void live(const char *place, int pipe_end) { /* the whole life of an init */
+static void live(const char *place, int pipe_end, int file) { /* the whole life of an init */
     struct plan plan = {NULL, 0};
     sigset_t heard;
     pid_t terminal = 0, workload = -1;
@@ -660,15 +656,16 @@ static void live(const char *place, int pipe_end) { /* the whole life of an init
     sigprocmask(SIG_BLOCK, &heard, NULL);
     int directory = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (directory < 0) _exit(START_ERROR);
-    put_identity(directory);
-    if (load(directory, &plan) == 0) workload = begin(directory, &plan, &terminal);
+    record = openat(directory, "record", O_WRONLY | O_APPEND | O_CLOEXEC);
+    note_identity();
+    if (load(file, &plan) == 0) workload = begin(directory, &plan, &terminal);
     if (workload < 0) {
-        put_ending(directory, START_ERROR, "StartError", words);
+        note_ending(START_ERROR, "StartError", words);
         _exit(START_ERROR);
     }
     char text[64];
-    snprintf(text, sizeof text, "{\"at\": %.6f}", now());
-    put(directory, "started", text);
+    snprintf(text, sizeof text, "started {\"at\": %.6f}\n", now());
+    note(text);
     signal(SIGPIPE, SIG_IGN);
     ssize_t told = write(pipe_end, "!", 1); /* the agent may be gone; its successor looks for "started" */
     (void)told;
@@ -677,7 +674,7 @@ static void live(const char *place, int pipe_end) { /* the whole life of an init
         if (held[kind] >= 0) close(held[kind]);
     int code = watch(workload, &heard);
     if (terminal > 0) drain(terminal);
-    put_ending(directory, code, "", "");
+    note_ending(code, "", "");
     _exit(code);
 }
 
@@ -702,17 +699,17 @@ static int hear(int link, char *text, size_t room, int *descriptors, int most) {
 
 static int answer(int link, char *text, int *descriptors, int count) { /* text: directory, newline, kinds */
     char *kinds = strchr(text, '\n');
-    if (!kinds || count < 1) return -EINVAL;
+    if (!kinds || count < 2) return -EINVAL;
     *kinds++ = 0;
     long pid = syscall(SYS_clone, (unsigned long)(CLONE_NEWPID | CLONE_NEWNS | SIGCHLD), 0, 0, 0, 0);
     if (pid < 0) return -errno;
     if (pid) return pid;
     close(link);
-    int given = 1;
+    int given = 2;
     for (char *word = strtok(kinds, " "); word && given < count; word = strtok(NULL, " "), given++)
         for (int kind = 0; kind < MOST_KINDS; kind++)
             if (strcmp(word, KINDS[kind]) == 0) held[kind] = descriptors[given];
-    live(text, descriptors[0]);
+    live(text, descriptors[0], descriptors[1]);
     _exit(START_ERROR);
 }
 

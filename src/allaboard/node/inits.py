@@ -1,15 +1,15 @@
 """The first process of a container: makes its file system, starts the workload, passes signals on, reaps, and writes
 the exit code where a restarted agent will find it.
 
-One `Launch` document (`spec.json` in the attempt's directory) says everything. All files of the attempt are reached
-through a directory descriptor, because their paths are gone once the container has its own root.
+The attempt's record says what to run, and is where we note what became of it; the steps that make the file tree come
+as a descriptor. All files of the attempt are reached through descriptors, because their paths are gone once the
+container has its own root.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
-import json
 import os
 import select
 import signal
@@ -22,8 +22,9 @@ from collections.abc import Mapping
 from typing import NamedTuple, NoReturn
 
 from allaboard.api.documents import Document
-from allaboard.node import families, sandbox
+from allaboard.node import families, records, sandbox, steps
 from allaboard.node.builder import Builder, StartError, find
+from allaboard.node.records import note_at
 
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 TIOCGPTN, TIOCSPTLCK = 0x80045430, 0x40045431  # which terminal this is; let its other end be opened
@@ -32,26 +33,12 @@ DRAINING = 2.0  # seconds a terminal may take to give its last words
 
 
 class Place(NamedTuple):
-    """The directory of an attempt, and the pipe whose writing (or closing) tells the agent that it began (or not)."""
+    """The directory of an attempt, the pipe whose writing (or closing) tells the agent that it began (or not), and a
+    file with its steps (none for a plain process)."""
 
     path: str
     pipe: int
-
-
-def write(directory: int, name: str, document: Document) -> None:
-    """Put a small document into the attempt's directory, whole or not at all."""
-    descriptor = os.open(name + ".new", os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=directory)
-    try:
-        os.write(descriptor, json.dumps(document).encode())
-    finally:
-        os.close(descriptor)
-    os.rename(name + ".new", name, src_dir_fd=directory, dst_dir_fd=directory)
-
-
-def read(directory: int, name: str) -> Document:
-    with open(os.open(name, os.O_RDONLY, dir_fd=directory), "rb") as file:
-        found: Document = json.load(file)
-    return found
+    steps: int = -1
 
 
 def run(place: Place, held: dict[str, int], level: str) -> NoReturn:
@@ -59,21 +46,25 @@ def run(place: Place, held: dict[str, int], level: str) -> NoReturn:
     code = START_ERROR
     try:
         directory = os.open(place.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        write(directory, "pids", _identity())
-        spec = read(directory, "spec.json")
+        record = os.open(records.NAME, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC, dir_fd=directory)
+        note_at(record, "process", _identity())
+        spec = records.read(records.NAME, at=directory).get("spec") or {}
+        if place.steps >= 0:
+            spec["steps"] = steps.tree_of(steps.decode(os.pread(place.steps, os.fstat(place.steps).st_size, 0)))
         try:
             workload, terminal = _begin(spec, directory, held, level)
+            note_at(record, "started", {"at": time.time()})
             with contextlib.suppress(OSError):  # the agent may be gone; its successor looks for "started"
                 os.write(place.pipe, b"!")
             os.close(place.pipe)
             code = _watch(workload)
             if level == "D":  # elsewhere the PID namespace takes everybody along
-                families.kill_descendants(os.getpid(), workload)
-            if terminal:
-                _drain(terminal)
-            write(directory, "exit", _ending(code))
+                families.kill_descendants(os.getpid(), workload, spared=terminal)
+            if terminal and not _drain(terminal):
+                os.kill(terminal, signal.SIGKILL)
+            note_at(record, "exit", _ending(code))
         except (OSError, StartError) as problem:
-            write(directory, "exit", _ending(START_ERROR, "StartError", str(problem)))
+            note_at(record, "exit", _ending(START_ERROR, "StartError", str(problem)))
     finally:
         os._exit(code)
 
@@ -102,7 +93,6 @@ def _begin(spec: Document, directory: int, held: dict[str, int], level: str) -> 
     if spec.get("tty"):
         terminal, streams = _serve_terminal(streams)
     workload = _spawn(spec, streams, held, level)
-    write(directory, "started", {"at": time.time()})
     for descriptor in set(streams):
         os.close(descriptor)
     return workload, terminal
@@ -156,15 +146,16 @@ def _pump(master: int, streams: tuple[int, int]) -> None:
             os.write(master if ready == typed else shown, data)
 
 
-def _drain(terminal: int) -> None:
-    """The workload is gone; what it showed last may still be on its way."""
+def _drain(terminal: int) -> bool:
+    """The workload is gone; what it showed last may still be on its way. False where that takes too long."""
     deadline = time.monotonic() + DRAINING
     while time.monotonic() < deadline:
         with contextlib.suppress(ChildProcessError):
             if os.waitpid(terminal, os.WNOHANG)[0] == 0:
                 time.sleep(0.002)
                 continue
-        return
+        return True
+    return False
 
 
 def _spawn(spec: Document, streams: tuple[int, int], held: dict[str, int], level: str) -> int:

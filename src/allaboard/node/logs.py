@@ -31,9 +31,8 @@ class Log:
     def __init__(self, path: Path, keep: int) -> None:
         self.path, self.keep = path, keep
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        self.marks = os.open(path.with_name("log.index"), flags, 0o600)
-        self.size, self.start, self.resting, self.over = -1, first_byte(path), 0, False
+        self.marks = -1  # made with the first byte: many a log stays empty
+        self.size, self.start, self.resting, self.over = 0, first_byte(path), 0, False
         self.waiters: list[asyncio.Future[None]] = []
 
     def mark(self) -> bool:
@@ -42,6 +41,9 @@ class Log:
         if size == self.size:
             return False
         self.size = size
+        if self.marks < 0:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+            self.marks = os.open(self.path.with_name("log.index"), flags, 0o600)
         os.write(self.marks, MARK.pack(size, time.time_ns()))
         if size - self.start > self.keep + SPARE:
             self._cut(size)
@@ -61,7 +63,8 @@ class Log:
         self.over = True
         self._wake()
         os.close(self.descriptor)
-        os.close(self.marks)
+        if self.marks >= 0:
+            os.close(self.marks)
 
     def _wake(self) -> None:
         for waiter in self.waiters:

@@ -22,14 +22,14 @@ class Neighbours:
 
     def __init__(self, state: Path, documents: Mapping[str, Document], tenants: Mapping[str, Tenant]) -> None:
         self.state, self.documents, self.tenants = state, documents, tenants
-        self.network = IPv4Network("127.0.0.0/8")
+        self.network, self.volatile = IPv4Network("127.0.0.0/8"), state
         self.book: dict[str, str] = {}
         self._news: dict[str, Document] = {}  # by group, one pod of it
         self._told = asyncio.Event()
 
-    def open(self, network: IPv4Network) -> None:
+    def open(self, network: IPv4Network, volatile: Path) -> None:
         """Read the book (one line per entry, the last one counts), and begin a clean copy."""
-        self.network = network
+        self.network, self.volatile = network, volatile
         with contextlib.suppress(OSError):
             for line in (self.state / "addresses").read_text().splitlines():
                 place, _, address = line.partition("\t")
@@ -74,6 +74,10 @@ class Neighbours:
         """Every name of every peer with its address."""
         return {name: address for peer, address in self.peers(pod) for name in hosts.names_of(peer)}
 
+    def hosts_of(self, tenant: Tenant) -> Path:
+        """Where a pod's hosts file is; no volume has a name with a dot."""
+        return self.volatile / tenant.uid / "etc.hosts"
+
     def write_hosts(self, tenant: Tenant) -> None:
         """The pod's hosts file, as its neighbourhood is now."""
         self._write(tenant, hosts.peer_lines(self.peers(tenant.document)) if _group(tenant.document) else "")
@@ -81,10 +85,13 @@ class Neighbours:
     def _write(self, tenant: Tenant, lines: str) -> None:
         """In place: containers see the same file."""
         text = hosts.hosts_file(tenant.document, tenant.address, lines)
-        path = tenant.place / "hosts"
-        if not path.exists() or path.read_text() != text:
-            path.write_text(text)
+        path = self.hosts_of(tenant)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
             path.chmod(0o644)
+        if path.read_text() != text:
+            path.write_text(text)
 
     def notice(self, pod: Document) -> None:
         """Somebody is new; those who share a subdomain will be told together."""

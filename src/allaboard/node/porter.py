@@ -36,7 +36,7 @@ class Porter:
     async def execute(self, attempt: Attempt, command: Command, descriptors: list[int]) -> None:
         """Run a command beside the workload; stdin, stdout, stderr and the place for the result are handed over."""
         request = {"do": "exec", "dir": str(attempt.place), "pid": attempt.pid, "argv": command.argv}
-        pod = attempt.place.parent.parent.parent.name
+        pod = attempt.place.parent.name
         await self.processes.ask(request | {"tty": command.tty, "pod": pod}, descriptors)
 
     async def resize(self, attempt: Attempt, rows: int, columns: int) -> None:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import AboardError
-from allaboard.node import levels, steps, volumes, zygote
+from allaboard.node import levels, records, steps, volumes, zygote
 from allaboard.node.facts import Run
 from allaboard.node.families import LOOK, Grip, end_process, grip, is_same, kill_descendants
 
@@ -64,8 +64,7 @@ class Attempt:
 
     @property
     def spec(self) -> Document:
-        found: Document = json.loads((self.place / "spec.json").read_text())
-        return found
+        return records.read(self.place / records.NAME).get("spec") or {}
 
 
 def moment(seconds: float) -> datetime:
@@ -226,21 +225,21 @@ class Processes:
 
     async def start(self, attempt: Attempt, pod: str, spec: Document, on_start: Callable[[], None]) -> None:
         """Write the attempt down, then let the zygote fork it; `on_start` tells that its command runs or never will."""
-        for folder in (attempt.place.parent.parent, attempt.place.parent, attempt.place):
-            folder.mkdir(exist_ok=True)
+        attempt.place.mkdir(parents=True, exist_ok=True)
         if spec.get("stdin") and not (attempt.place / "stdin").exists():
             os.mkfifo(attempt.place / "stdin", 0o600)
         inner = {"number": attempt.number, "streak": attempt.streak, "id": attempt.id}
-        document: Document = {**spec, "attempt": inner, "created": attempt.created.timestamp()}
-        if self.helper is not None:
-            write_private(attempt.place / "steps", steps.encode(steps.whole(spec)))
-        write_private(attempt.place / "spec.json", json.dumps(document).encode())
+        document = {name: value for name, value in spec.items() if name != "steps"}
+        document |= {"attempt": inner, "created": attempt.created.timestamp()}
+        records.note(attempt.place / records.NAME, "spec", document)
         reading, writing = pipe()
+        given = [writing, *([_in_memory(steps.encode(steps.whole(spec)))] if "steps" in spec else [])]
         try:
             request = {"do": "start", "dir": str(attempt.place), "pod": pod, "helper": self.helper is not None}
-            answer, _ = await self.ask(request, [writing])
+            answer, _ = await self.ask(request, given)
         finally:
-            os.close(writing)
+            for descriptor in given:
+                os.close(descriptor)
         attempt.pid = answer["pid"]
         loop = asyncio.get_running_loop()
 
@@ -332,45 +331,36 @@ def _map_users(pid: int) -> bool:
     return True
 
 
-def write_private(path: Path, content: bytes) -> None:
-    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        os.write(descriptor, content)
-    finally:
-        os.close(descriptor)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """The same, so that whoever reads sees the old or the new, also if we are killed in the middle."""
-    fresh = path.with_name(path.name + ".new")
-    write_private(fresh, content)
-    os.replace(fresh, path)
+def _in_memory(content: bytes) -> int:
+    """A file that is on no disk and has no name, for whoever is handed its descriptor."""
+    descriptor = os.memfd_create("steps", os.MFD_CLOEXEC)
+    os.write(descriptor, content)
+    return descriptor
 
 
 def started_at(place: Path) -> datetime | None:
-    found = _document(place / "started")
+    found = records.read(place / records.NAME).get("started")
     return moment(found["at"]) if found else None
 
 
-def _document(path: Path) -> Document | None:
-    try:
-        found: Document = json.loads(path.read_text())
-        return found
-    except (OSError, ValueError):
-        return None
+def has_ended(place: Path) -> bool:
+    """Whether an attempt's end is written down."""
+    return "exit" in records.read(place / records.NAME)
 
 
-def learn_end(attempt: Attempt, now: datetime) -> None:
-    """What became of an attempt whose init is gone: its own record, or death by SIGKILL where there is none."""
-    found = _document(attempt.place / "exit")
-    attempt.started = attempt.started or started_at(attempt.place)
+def learn_end(attempt: Attempt, now: datetime) -> bool:
+    """What became of an attempt whose init is gone: its own word, or (then False) death by SIGKILL."""
+    record = records.read(attempt.place / records.NAME)
+    found, began = record.get("exit"), record.get("started")
+    attempt.started = attempt.started or (moment(began["at"]) if began else None)
     if found is None:
         attempt.ended, attempt.code = now, KILLED
         attempt.reason = attempt.reason or "Error"
-        return
+        return False
     attempt.ended, attempt.code = moment(found["at"]), found["code"]
     attempt.reason = attempt.reason or found.get("reason", "")
     attempt.message = found.get("message", "")
+    return True
 
 
 def keep_end(attempt: Attempt) -> None:
@@ -378,7 +368,7 @@ def keep_end(attempt: Attempt) -> None:
     assert attempt.ended is not None
     ending = {"code": attempt.code, "reason": attempt.reason, "message": attempt.message}
     with contextlib.suppress(FileNotFoundError):
-        write_whole(attempt.place / "exit", json.dumps({**ending, "at": attempt.ended.timestamp()}).encode())
+        records.note(attempt.place / records.NAME, "exit", {**ending, "at": attempt.ended.timestamp()})
 
 
 def forget_earlier_boot(state: Path, boot: str, now: datetime) -> bool:
@@ -390,33 +380,33 @@ def forget_earlier_boot(state: Path, boot: str, now: datetime) -> bool:
         return False
     for name in ("zygote", "holder"):
         (state / name).unlink(missing_ok=True)
-    for place in state.glob("pods/*/containers/*/*"):
-        if (place / "spec.json").exists() and not (place / "exit").exists():
+    for path in state.glob(f"pods/*/*/{records.NAME}"):
+        if "exit" not in records.read(path):
             ending = {"code": KILLED, "reason": "ContainerStatusUnknown", "message": LOST, "at": now.timestamp()}
-            write_whole(place / "exit", json.dumps(ending).encode())
+            records.note(path, "exit", ending)
     return True
 
 
 def adopt(place: Path, children: dict[str, int], now: datetime) -> Attempt | None:
     """An attempt found on disk after a restart; None where it never came to life (its directory may go)."""
-    spec = _document(place / "spec.json")
+    record = records.read(place / records.NAME)
+    spec, process = record.get("spec"), record.get("process")
     if spec is None:
         return None
-    inner = spec["attempt"]
-    attempt = Attempt(place, place.parent.name, inner["number"], inner["streak"], inner["id"], moment(spec["created"]))
+    inner, name = spec["attempt"], place.name.rpartition(".")[0]
+    attempt = Attempt(place, name, inner["number"], inner["streak"], inner["id"], moment(spec["created"]))
     attempt.started = started_at(place)
-    record = _document(place / "pids")
-    if (place / "exit").exists():
+    if "exit" in record:
         learn_end(attempt, now)
         return attempt
-    if record is None:
+    if process is None:
         attempt.pid = children.get(str(place), 0)
         return attempt if attempt.pid else None
-    if is_same(record["pid"], record["start"]):
-        attempt.pid = record["pid"]
+    if is_same(process["pid"], process["start"]):
+        attempt.pid = process["pid"]
         return attempt
     # It may have written its code between our two looks.
-    if (place / "exit").exists():
+    if has_ended(place):
         learn_end(attempt, now)
         return attempt
     attempt.ended, attempt.code, attempt.reason, attempt.message = now, KILLED, "ContainerStatusUnknown", LOST

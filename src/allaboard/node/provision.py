@@ -81,6 +81,7 @@ class Provision:
         self.devices: list[Device] = []
         self.taken: Callable[[], set[str]] = set
         self.services: Callable[[], Iterable[Document]] = tuple
+        self.hosts_of: Callable[[Tenant], Path] = lambda tenant: self.volatile / tenant.uid
         self.environments = Environments(config.environments or config.state / "environments")
 
     def open(self) -> None:
@@ -209,12 +210,16 @@ class Provision:
         for mount in bound if self.level == "D" else ():  # elsewhere the container's init makes what is missing
             if not os.path.exists(mount.path):
                 Path(mount.path).mkdir(parents=True)
-        message = Mount(str(self._message_file(tenant, container)), _message_path(container))
+        message = Mount(str(self._new_message(tenant, container)), _message_path(container))
         return launch.launch(container, sources, [message, *self.mounted(tenant, bound)], setting)
 
-    def _message_file(self, tenant: Tenant, container: Document) -> Path:
-        path = Path(tenant.place, "messages", container["name"])
-        path.parent.mkdir(exist_ok=True)
+    def message_file(self, tenant: Tenant, container: str) -> Path:
+        """Where a container leaves its last words; no volume has a name with a dot."""
+        return self.volatile / tenant.uid / f"message.{container}"
+
+    def _new_message(self, tenant: Tenant, container: Document) -> Path:
+        path = self.message_file(tenant, container["name"])
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
         path.touch()
         path.chmod(0o666)  # whoever the container runs as
@@ -243,7 +248,7 @@ class Provision:
             stage=str(state / "stage"),
             scratch=str(scratch),
             hooks=str(state / "hooks") if self.level == "D" else "",
-            hosts=str(tenant.place / "hosts"),
+            hosts=str(self.hosts_of(tenant)),
             resolver=self.gateway,
             installer=self.installer,
             names=peers if self.level == "D" else {},

@@ -244,6 +244,28 @@ def whole(spec: Document) -> list[Step]:
     return [*made, ["exec", *map(str, spec["argv"])]]
 
 
+def decode(data: bytes) -> list[Step]:
+    """What `encode` made, for the init in Python."""
+    made, place = [], 0
+    while place < len(data):
+        end = data.index(b"\n", place)
+        count, place = int(data[place:end]), end + 1
+        step = []
+        for _ in range(count):
+            end = data.index(b":", place)
+            size = int(data[place:end])
+            step.append(data[end + 1 : end + 1 + size].decode(errors="surrogateescape"))
+            place = end + 1 + size
+        made.append(step)
+    return made
+
+
+def tree_of(steps: Sequence[Step]) -> list[Step]:
+    """Of a whole list: what makes the file tree."""
+    words = [step[0] for step in steps]
+    return list(steps[words.index("enter") + 1 : words.index("spawn")])
+
+
 def encode(steps: Iterable[Sequence[str]]) -> bytes:
     """Steps as the compiled init reads them: how many words, then each as length (in bytes), colon, text."""
     known = [list(step) for step in steps]
@@ -252,6 +274,14 @@ def encode(steps: Iterable[Sequence[str]]) -> bytes:
         return text.encode()
     parts = []
     for step in known:
-        words = [word.encode(errors="surrogateescape") for word in step]
+        words = [_bytes(word) for word in step]
         parts += [b"%d\n" % len(words), *(b"%d:%b" % (len(word), word) for word in words)]
     return b"".join(parts)
+
+
+def _bytes(word: str) -> bytes:
+    """Text, or bytes that are none (as Python writes them in text); half a character is none of both, and replaced."""
+    try:
+        return word.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return word.encode(errors="replace")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
 from allaboard.api.documents import Document
+from allaboard.node import records
 from allaboard.node.facts import Doom, Facts, Health, Trouble
-from allaboard.node.processes import Attempt, adopt, write_whole
+from allaboard.node.processes import Attempt, adopt
+
+POD = "pod"  # the record of a pod, in its directory
 
 
 @dataclass(slots=True)
@@ -60,7 +63,7 @@ class Tenant:
         return attempts[-1] if attempts else None
 
     def attempt_place(self, container: str, number: int) -> Path:
-        return self.place / "containers" / container / str(number)
+        return self.place / f"{container}.{number}"
 
     def remember(self) -> None:
         """Write down what a later agent must know."""
@@ -70,28 +73,32 @@ class Tenant:
             record["doom"] = [self.doom.reason, self.doom.message]
         metadata = self.document["metadata"]
         record |= {"namespace": metadata["namespace"], "name": metadata["name"]}
-        write_whole(self.place / "pod.json", json.dumps(record).encode())
+        records.note(self.place / POD, "pod", record)
 
 
 def find(place: Path, document: Document, children: dict[str, int], now: datetime) -> Tenant:
     """A pod's directory after a restart, made a tenant again."""
     tenant = Tenant(place.name, place, document)
-    try:
-        record = json.loads((place / "pod.json").read_text())
-    except (OSError, ValueError):
+    record = records.read(place / POD).get("pod")
+    if record is None:
         return tenant
     tenant.address, tenant.released = record["address"], record["released"]
     tenant.devices, tenant.users = record.get("devices", {}), tuple(record.get("users", ()))
     if record.get("doom"):
         tenant.doom = Doom(*record["doom"])
-    for folder in sorted((place / "containers").glob("*")):
-        numbers = sorted(
-            (entry for entry in folder.iterdir() if entry.name.isdigit()), key=lambda entry: int(entry.name)
-        )
-        found = [attempt for entry in numbers if (attempt := adopt(entry, children, now)) is not None]
-        if found:
-            tenant.attempts[folder.name] = found
+    for container, number in sorted(_numbered(place)):
+        attempt = adopt(tenant.attempt_place(container, number), children, now)
+        if attempt is not None:
+            tenant.attempts.setdefault(container, []).append(attempt)
     return tenant
+
+
+def _numbered(place: Path) -> Iterator[tuple[str, int]]:
+    """The attempts that have a directory: container and number."""
+    for entry in place.iterdir():
+        container, _, number = entry.name.rpartition(".")
+        if container and number.isdigit():
+            yield container, int(number)
 
 
 def container_of(pod: Document, name: str) -> Document:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from allaboard.api.documents import Document
-from allaboard.node import families, inits, sandbox, syscalls
+from allaboard.node import families, inits, records, sandbox, syscalls
 from allaboard.node.builder import StartError
 
 HEADER = struct.Struct("=I")
@@ -185,22 +185,22 @@ class Zygote:
             # We may be new, and the pod older: without its namespaces a container would stand in ours.
             raise FileNotFoundError(errno.ENOENT, "the pod has no namespaces")
         place, held = request["dir"], self.pods.get(request["pod"], {})
-        pid = self._ask_helper(place, held, descriptors[0]) if request.get("helper") else 0
+        pid = self._ask_helper(place, held, descriptors) if request.get("helper") else 0
         if pid:
             return {"pid": pid}, []
         pid = syscalls.fork_into(syscalls.NEWPID | syscalls.NEWNS) if self.level != "D" else os.fork()
         if pid == 0:
-            self._leave_to(lambda: inits.run(inits.Place(place, descriptors[0]), held, self.level))
+            self._leave_to(lambda: inits.run(inits.Place(place, *descriptors), held, self.level))
         self.children[pid] = place
         return {"pid": pid}, []
 
-    def _ask_helper(self, place: str, held: dict[str, int], pipe: int) -> int:
+    def _ask_helper(self, place: str, held: dict[str, int], given: list[int]) -> int:
         """The pid of a container the compiled init made; 0 where it could not: then we do it ourselves."""
         if self.helper is None:
             return 0
         try:
             text = f"{place}\n{' '.join(held)}".encode()
-            socket.send_fds(self.helper, [text], [pipe, *held.values()])
+            socket.send_fds(self.helper, [text], [*given, *held.values()])
             pid = int(struct.unpack("=i", self.helper.recv(4))[0])
         except (OSError, struct.error):
             self.helper.close()
@@ -312,7 +312,7 @@ def _execute(request: Document, descriptors: list[int], held: dict[str, int], le
     result = descriptors[-1]
     code, words = inits.START_ERROR, ""
     try:
-        spec = json.loads(Path(request["dir"], "spec.json").read_text()) | {"argv": request["argv"]}
+        spec = (records.read(Path(request["dir"], records.NAME)).get("spec") or {}) | {"argv": request["argv"]}
         inits.join_cgroups(spec)
         if level != "D":
             _step_into(request["pid"])

@@ -1,0 +1,60 @@
+"""What must outlive an agent, written as lines: a word and a document each, only ever appended.
+
+One file holds everything about one attempt (or one pod), whoever notes it: the agent what was asked for, the
+container's init who it is, when it began and how it ended. Nothing is renamed and nothing replaced, because making and
+removing files is what a disk is slowest at. The last whole line of a word counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from allaboard.api.documents import Document
+
+NAME = "record"  # in an attempt's directory
+_APPENDING = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
+
+
+def note(path: str | Path, word: str, document: Document) -> None:
+    """Add a line; whoever reads sees all of it or nothing, also if we are killed in the middle."""
+    descriptor = os.open(path, _APPENDING, 0o600)
+    try:
+        note_at(descriptor, word, document)
+    finally:
+        os.close(descriptor)
+
+
+def note_at(descriptor: int, word: str, document: Document) -> None:
+    os.write(descriptor, f"{word} {json.dumps(document)}\n".encode())
+
+
+def read(path: str | Path, *, at: int | None = None) -> Record:
+    """Everything noted so far, nothing where there is no such file; `at` is the directory a relative path starts in."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=at)
+    except OSError:
+        return Record({})
+    with open(descriptor, "rb", buffering=0) as file:
+        *lines, _torn = file.read().split(b"\n")
+    return Record({word: text for word, _, text in (line.partition(b" ") for line in lines)})
+
+
+class Record:
+    """The lines of one file, the last of every word."""
+
+    def __init__(self, texts: dict[bytes, bytes]) -> None:
+        self.texts = texts
+
+    def get(self, word: str) -> Document | None:
+        """What was noted under a word; None where nothing was, or not whole."""
+        text = self.texts.get(word.encode())
+        try:
+            found: Document | None = json.loads(text) if text else None
+        except ValueError:
+            return None
+        return found
+
+    def __contains__(self, word: str) -> bool:
+        return word.encode() in self.texts
