@@ -49,12 +49,11 @@ def train_job(name: str, nodes: int) -> Document:
 class Bound:
     """Counts the pods that have a node, and tells when there are enough."""
 
-    def __init__(self, heart: Heart) -> None:
+    def __init__(self, informer: Informer) -> None:
         self.pods: set[Key] = set()
         self.enough = asyncio.Event()
         self.wanted = 0
-        self.informer = Informer(heart.client, POD, heart.clock)
-        self.informer.subscribe(self._see)
+        informer.subscribe(self._see)
 
     def _see(self, _old: Document | None, new: Document | None) -> None:
         if new is not None and dig(new, "spec", "nodeName"):
@@ -76,13 +75,11 @@ async def _measure() -> list[Row]:
         journal = Sqlite(Path(folder) / "store.db")
         async with plane(journal=journal) as heart:
             await add_nodes(heart, NODES, cpu="64", memory="256Gi", pods="1000")
-            bound = Bound(heart)
-            # Garbage is collected as a plane does it.
-            tasks = [asyncio.create_task(work) for work in (bound.informer.run(), collect_often())]
+            bound = Bound(heart.informers.of(POD))  # the scheduler's: one of our own would be counted with the jobs
+            garbage = asyncio.create_task(collect_often())  # as a plane does it
             rows = [*await _latency(heart, bound), *await _rate(heart, bound), *await _large(heart, bound)]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            garbage.cancel()
+            await asyncio.gather(garbage, return_exceptions=True)
         journal.close()
     return rows
 
@@ -149,8 +146,9 @@ async def _over_http() -> list[Row]:
                 client = RemoteClient(Transport(Target("127.0.0.1", serving.port), _token))
                 settings = replace(heart.settings, controllers=ELSEWHERE)
                 citizen = Neighbour(settings, client, heart.clock, Post("", ""))
-                bound = Bound(heart)
-                tasks = [asyncio.create_task(work) for work in (citizen.watch(), citizen.run(), bound.informer.run())]
+                informer = Informer(heart.client, POD, heart.clock)
+                bound = Bound(informer)
+                tasks = [asyncio.create_task(work) for work in (citizen.watch(), citizen.run(), informer.run())]
                 rows = await _rate(heart, bound)
                 for task in tasks:
                     task.cancel()

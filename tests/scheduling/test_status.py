@@ -103,6 +103,18 @@ def test_a_gang_is_written_once_after_a_pause_and_then_only_on_change():
     assert not after_pause(controller, key).patch
 
 
+def test_a_gang_made_before_its_pods_says_nothing_until_they_come():
+    controller = PodGroupStatus(None, FakeClock())
+    around = World(controller)
+    controller.reader = around
+    group = pod_group("g", 2)
+    around.put(kinds.POD_GROUP, group)
+    keys = controller.watches[0].keys
+    assert list(keys(group)) == []
+    around.put(kinds.POD, pods("1p")[0])
+    assert list(keys(group)) == [Key("default", "scheduling.run.ai/g")]
+
+
 def holding(name, where, cpu):
     held = {"allocated": {"cpu": cpu}, "requested": {"cpu": cpu}}
     return pod_group(name, 1, queue=where) | {"status": {"resourcesStatus": held}}

@@ -150,9 +150,9 @@ class PodGroupStatus:
 
     def _keys_of(self, kind: Kind) -> Callable[[Document], Iterable[Key]]:
         def keys(group: Document) -> Iterable[Key]:
-            return (
-                () if self._quiet else self._unless_paused(Key(namespace_of(group), f"{kind.group}/{name_of(group)}"))
-            )
+            key = Key(namespace_of(group), f"{kind.group}/{name_of(group)}")
+            uncounted = key not in self._pods and "status" not in group  # made before its pods: nothing to count yet
+            return () if self._quiet or uncounted else self._unless_paused(key)
 
         return keys
 
