@@ -37,7 +37,19 @@ def document_as(output: str, document: Document | list[Document]) -> str:
     """A document as `-o yaml` or `-o json` prints it."""
     if output == "json":
         return json.dumps(document, indent=4)
-    return yaml.safe_dump(document, sort_keys=False, default_flow_style=False, width=120).rstrip()
+    text = yaml.dump(document, Dumper=_Readable, sort_keys=False, allow_unicode=True, width=120)
+    return text.removesuffix("\n")  # of the last line alone: a text may end with more
+
+
+class _Readable(yaml.SafeDumper):
+    """Text of several lines as lines, as people wrote it."""
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Readable.add_representer(str, _text)
 
 
 def duration(seconds: float) -> str:
