@@ -3,10 +3,12 @@
 import os
 import signal
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("steady", derandomize=True, deadline=None, print_blob=True)
-settings.register_profile("explore", deadline=None, print_blob=True)
+# A busy machine is slow, and that says nothing about what is tested.
+calm = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow], "print_blob": True}
+settings.register_profile("steady", derandomize=True, **calm)
+settings.register_profile("explore", **calm)
 settings.load_profile(os.environ.get("PROFILE", "steady"))
 
 # A suite started in the background is deaf to Ctrl-C, and so would be every command it starts; some are ended that way.

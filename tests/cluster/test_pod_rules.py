@@ -1,13 +1,12 @@
 """Pods: what is filled in, what is refused, and what may still change."""
 
-import timeit
-
 import pytest
 
 from allaboard.api.kinds import POD
 from allaboard.cluster.kinds import pod, rules_for
 from allaboard.cluster.kinds.containers import pull_policy
 from tests.cluster.judging import changed, complaints, document, objections, stored
+from tests.effort import calls
 
 
 def a_pod(**spec):
@@ -267,7 +266,6 @@ def test_how_long_a_pod_may_take_to_stop(found, asked, want):
     assert pod.grace(found, asked) == want
 
 
-def test_defaults_and_rules_of_a_pod_cost_less_than_a_hundred_microseconds():
+def test_defaults_and_rules_of_a_pod_are_little_work():
     rules, sent = rules_for(POD), stored(POD, one(env=[{"name": f"E{i}", "value": "v"} for i in range(10)]))
-    best = min(timeit.repeat(lambda: rules.validate(rules.default(sent), None, ""), number=50, repeat=30)) / 50
-    assert best < 100e-6
+    assert calls(lambda: rules.validate(rules.default(sent), None, "")) < 150

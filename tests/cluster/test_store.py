@@ -93,7 +93,7 @@ def test_a_past_revision_is_told_from_the_ring(operations, cut):
 
 
 @given(OPERATIONS)
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 def test_a_restart_brings_back_the_same_objects_at_higher_revisions(tmp_path_factory, operations):
     path = tmp_path_factory.mktemp("store") / "plane.db"
 

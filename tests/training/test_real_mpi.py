@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 
+from tests.patience import PATIENCE
 from tests.training.world import build, env, hostfile, job_set, mpi_runtime, trainjob
 
 FOLDERS = [*filter(None, os.environ.get("ABOARD_TEST_MPI", "").split(":")), *os.get_exec_path()]
@@ -49,8 +50,6 @@ def test_a_real_launcher_starts_every_rank(family, tmp_path):
     }
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     path = f"{os.path.dirname(program)}:{os.environ['PATH']}"
-    run = subprocess.run(
-        [program, "-n", "3", "printenv", rank],
-        env={**os.environ, **root, **variables, "PATH": path}, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+    words, variables = [program, "-n", "3", "printenv", rank], {**os.environ, **root, **variables, "PATH": path}
+    run = subprocess.run(words, env=variables, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (run.returncode, sorted(run.stdout.split())) == (0, ["0", "1", "2"]), run.stderr

@@ -1,6 +1,4 @@
-"""How long a decision may take, in CPU time; the best of several tries, so that a busy machine does not count."""
-
-import time
+"""How much work a decision may be; `make bench` measures how long that takes."""
 
 import pytest
 
@@ -9,6 +7,7 @@ from allaboard.training import runtime as runtimes
 from allaboard.training.facts import Facts
 from allaboard.training.framework import OURS
 from allaboard.training.job import TrainJob
+from tests.effort import calls
 from tests.training.world import NOW, SHIPPED, entropy, mpi_runtime, trainjob
 
 TORCH = trainjob(
@@ -16,16 +15,6 @@ TORCH = trainjob(
 )
 MPI = trainjob({"numNodes": 1000, "numProcPerNode": 8})
 FACTS = Facts(entropy=entropy)
-
-
-def best(step, rounds, tries=7):
-    found = []
-    for _ in range(tries):
-        started = time.process_time()
-        for _ in range(rounds):
-            step()
-        found.append((time.process_time() - started) / rounds)
-    return min(found)
 
 
 def pass_over(job, source, *, frozen=True):
@@ -44,15 +33,16 @@ def mpi_objects():
 
 
 FIRST = pass_over(TORCH, SHIPPED["torch-distributed"], frozen=False)
+# About twice what they were when written down.
 BARS = {
-    "all objects of a 4-node torch job": (250e-6, torch_objects, 200),
-    "a whole pass over a 4-node torch job": (250e-6, pass_over(TORCH, SHIPPED["torch-distributed"]), 200),
-    "its first pass, with snapshot and second look": (250e-6, FIRST, 200),
-    "all objects of a 1,000-node MPI job": (5e-3, mpi_objects, 10),
-    "a whole pass over a 1,000-node MPI job": (5e-3, pass_over(MPI, mpi_runtime()), 10),
+    "all objects of a 4-node torch job": (1000, torch_objects),
+    "a whole pass over a 4-node torch job": (1200, pass_over(TORCH, SHIPPED["torch-distributed"])),
+    "its first pass, with snapshot and second look": (1500, FIRST),
+    "all objects of a 1,000-node MPI job": (7500, mpi_objects),
+    "a whole pass over a 1,000-node MPI job": (7500, pass_over(MPI, mpi_runtime())),
 }
 
 
-@pytest.mark.parametrize(("limit", "step", "rounds"), BARS.values(), ids=BARS)
-def test_a_decision_is_quick(limit, step, rounds):
-    assert best(step, rounds) <= limit
+@pytest.mark.parametrize(("limit", "step"), BARS.values(), ids=BARS)
+def test_a_decision_is_little_work(limit, step):
+    assert calls(step) <= limit

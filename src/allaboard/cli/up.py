@@ -21,7 +21,10 @@ def command(**options: object) -> None:
     home = Home.default()
     running = home.running()
     if running is not None:
-        screen.good(f"a plane runs already: {running.server} since {running.started} ({running.nodes} nodes)")
+        nodes = f"{running.nodes} node{'s' if running.nodes != 1 else ''}"
+        screen.good(f"a plane runs already: {running.server} since {running.started} ({nodes})")
+        if options["nodes"] not in (1, running.nodes):
+            screen.say(f"  `aboard down` first: --nodes {options['nodes']} counts when a plane starts")
         _how_to_reach(home)
         return
     began = time.monotonic()

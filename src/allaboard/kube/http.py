@@ -14,7 +14,7 @@ from allaboard.api.errors import Unavailable
 
 READ_SIZE = 256 * 1024
 ANSWER_TIMEOUT = 60.0
-CONNECT_TIMEOUT = 10.0
+CONNECT_TIMEOUT = 30.0
 IDLE_CONNECTIONS = 32
 
 Token = Callable[[], Awaitable[str]]
