@@ -57,6 +57,7 @@ GROUPS = {
     "a parent that does not exist": (group("a<ghost"), ["spec.subGroups[0].parent"]),
     "a circle": (group("a<b", "b<a"), ["spec.subGroups[0].parent", "spec.subGroups[1].parent"]),
     "one's own parent": (group("a<a"), ["spec.subGroups[0].parent"]),
+    "what is not honoured": (group(preemptionDelay="5m"), ["spec.preemptionDelay"]),
     "two ways to say the minimum": (group(minSubGroup=1), ["spec.minSubGroup"]),
 }
 
@@ -152,6 +153,14 @@ TOPOLOGIES = {
 @pytest.mark.parametrize(("new", "old", "want"), TOPOLOGIES.values(), ids=TOPOLOGIES)
 def test_topologies(new, old, want):
     assert fields(Topologies().validate(Asked(kinds.TOPOLOGY, new, old), Seen())) == want
+
+
+def test_an_alias_of_a_level_may_change_and_is_said_to_mean_nothing():
+    new = topology("zone", "rack")
+    new["spec"]["levels"][1]["alias"] = "shelf"
+    verdict = Topologies().validate(Asked(kinds.TOPOLOGY, new, topology("zone", "rack")), Seen())
+    assert not verdict.refusal
+    assert verdict.warnings == ('spec.levels[1].alias: "shelf" is not read; constraints name the level "rack"',)
 
 
 def sharing(**said):

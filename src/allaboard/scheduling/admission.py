@@ -50,7 +50,7 @@ def _invalid(field: str, value: object, rule: str) -> Cause:
 
 
 def pod_group_causes(spec: Document) -> Iterable[Cause]:
-    """Names of sub-groups are unique, parents exist, nobody is their own ancestor."""
+    """Names of sub-groups are unique, parents exist, nobody is their own ancestor; what is not honoured is refused."""
     roles: list[Document] = spec.get("subGroups") or []
     parents = {role.get("name", ""): role.get("parent") or "" for role in roles}
     seen: set[str] = set()
@@ -66,6 +66,8 @@ def pod_group_causes(spec: Document) -> Iterable[Cause]:
             yield _invalid(f"{field}.parent", parent, "the sub-group would be its own ancestor")
         if role.get("minMember") and role.get("minSubGroup"):
             yield _invalid(f"{field}.minSubGroup", role["minSubGroup"], "may not be combined with minMember")
+    if delay := spec.get("preemptionDelay"):
+        yield _invalid("spec.preemptionDelay", delay, "is not supported: nothing would wait; remove it")
     if spec.get("minMember") and spec.get("minSubGroup"):
         yield _invalid("spec.minSubGroup", spec["minSubGroup"], "may not be combined with minMember")
 
@@ -195,9 +197,9 @@ class Queues:
 
 
 def topology_causes(spec: Document, old: Document | None) -> Iterable[Cause]:
-    """Levels are distinct, the hostname comes last, and nothing changes afterwards."""
-    levels = [level.get("nodeLabel", "") for level in spec.get("levels") or ()]
-    if old is not None and old != spec:
+    """Levels are distinct, the hostname comes last, and no label changes afterwards."""
+    levels = _node_labels(spec)
+    if old is not None and _node_labels(old) != levels:
         yield Cause("FieldValueInvalid", "spec.levels", "Invalid value: field is immutable")
     for index, level in enumerate(levels):
         field = f"spec.levels[{index}].nodeLabel"
@@ -205,6 +207,18 @@ def topology_causes(spec: Document, old: Document | None) -> Iterable[Cause]:
             yield Cause("FieldValueDuplicate", field, f'Duplicate value: "{level}"')
         if level == HOSTNAME and index != len(levels) - 1:
             yield _invalid(field, level, "can only be the last level, the narrowest")
+
+
+def _node_labels(spec: Document) -> list[str]:
+    return [level.get("nodeLabel", "") for level in spec.get("levels") or ()]
+
+
+def topology_warnings(spec: Document) -> Iterable[str]:
+    """An alias is stored, but a constraint has to name the label."""
+    for index, level in enumerate(spec.get("levels") or ()):
+        if alias := level.get("alias"):
+            said = f'"{alias}" is not read; constraints name the level "{level.get("nodeLabel", "")}"'
+            yield f"spec.levels[{index}].alias: {said}"
 
 
 class Topologies:
@@ -216,9 +230,11 @@ class Topologies:
     subresources = ("",)
 
     def validate(self, request: Request, _view: View) -> Verdict:
-        old = dig(request.old, "spec") if request.old else None
-        causes = list(topology_causes(dig(request.new or {}, "spec", default={}), old))
-        return Verdict(refused(TOPOLOGY, request.key.name, causes)) if causes else ALLOWED
+        spec, old = dig(request.new or {}, "spec", default={}), dig(request.old, "spec") if request.old else None
+        causes = list(topology_causes(spec, old))
+        if causes:
+            return Verdict(refused(TOPOLOGY, request.key.name, causes))
+        return Verdict(warnings=tuple(topology_warnings(spec)))
 
 
 # --- SchedulingShard ---
