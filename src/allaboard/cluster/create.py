@@ -21,6 +21,7 @@ from allaboard.cluster.versions import kept, ready, served, stored
 
 TRIES = 8  # Upstream: how often a generated name may turn out to be taken
 LONGEST_PREFIX = 58
+MOST_REVISIONS = 2**64
 
 
 async def create(cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str] = ()) -> Item:
@@ -41,9 +42,14 @@ def accepted(place: Place, document: Document, ask: Ask, duplicates: Sequence[st
     """A body that shall become a new object: read, defaulted, and without what only the server may say."""
     document = accept_new(place.rules, placed(place, check_kind(place.rules, document, ask)), ask, duplicates)
     metadata = without_server_words(document["metadata"])
-    if metadata.get("resourceVersion") and not ask.dry_run:
+    if metadata.get("resourceVersion") and not ask.dry_run and is_revision(metadata["resourceVersion"]):
         raise refusals.bare(500, "resourceVersion should not be set on objects to be created")
     return single_owners({**document, "metadata": metadata}, ask)
+
+
+def is_revision(text: str) -> bool:
+    """Whether a text names a state of an object; upstream overlooks others in what is new."""
+    return text.isdecimal() and 0 < int(text) < MOST_REVISIONS
 
 
 async def born(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Item:
@@ -103,7 +109,7 @@ def placed(place: Place, document: Document) -> Document:
     stated, wanted = metadata.get("namespace"), place.key.namespace
     if stated is not None and not isinstance(stated, str):
         return document  # whoever reads the types will complain
-    if stated and stated != wanted:
+    if stated and wanted and stated != wanted:  # what lies in no namespace may name any
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     metadata.pop("namespace", None)
     if wanted:

@@ -79,16 +79,18 @@ def complain(kind: Kind, ask: Ask, duplicates: Sequence[str], unknown: Sequence[
     ask.warnings.extend(complaints)
 
 
-def single_owners(document: Document, ask: Ask) -> Document:
-    """The document with each owner named once; saying one twice is warned about."""
+def single_owners(document: Document, ask: Ask, *, patched: bool = False) -> Document:
+    """The document with each owner named once; saying one twice is warned about, of a patch in other words."""
     owners = document["metadata"].get("ownerReferences")
     if not owners or len(owners) == 1 or len({str(owner) for owner in owners}) == len(owners):
         return document
     once = {str(owner): owner for owner in owners}
     uids = dict.fromkeys(str(o.get("uid")) for i, o in enumerate(owners) if o in owners[:i])
+    when = " after mutating admission happens" if patched else ""
     ask.warnings.append(
-        ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may "
-        f"reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {', '.join(uids)}"
+        f".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, "
+        "and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: "
+        + ", ".join(uids)
     )
     return {**document, "metadata": {**document["metadata"], "ownerReferences": list(once.values())}}
 

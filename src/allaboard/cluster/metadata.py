@@ -40,17 +40,24 @@ def on_create(document: Document, name_rule: NameRule, *, namespaced: bool) -> l
     return found + always(metadata)
 
 
-def on_update(new: Document, old: Document) -> list[Cause]:
-    """Every breach of metadata in a changed object."""
+def on_update(new: Document, old: Document, name_rule: NameRule | None = None) -> list[Cause]:
+    """Every breach of metadata in a changed object; kinds without a rule of their own are asked only for a path."""
     after, before = new["metadata"], old["metadata"]
     found: list[Cause] = []
+    if (prefix := after.get("generateName")) and prefix != before.get("generateName"):
+        words = [f"may not contain '{part}'" for part in ("/", "%") if part in prefix]
+        found += complaints.all_invalid("metadata.generateName", prefix, words)
+        found += _prefix(prefix, name_rule) if name_rule else []
     if before.get("deletionTimestamp"):
         found += _no_new_finalizers(after, before)
     if after.get("generation", 0) < before.get("generation", 0):
         found.append(complaints.invalid("metadata.generation", after.get("generation", 0), "must not be decremented"))
     if not same_fields(after, before, FIXED):
         for field in FIXED:
-            found += complaints.immutable(f"metadata.{field}", after.get(field), before.get(field))
+            new_value, old_value = after.get(field), before.get(field)
+            if field == "deletionGracePeriodSeconds" and new_value == 0 and old_value is None:  # 0 is said, too
+                found.append(complaints.invalid(f"metadata.{field}", 0, complaints.IMMUTABLE))
+            found += complaints.immutable(f"metadata.{field}", new_value, old_value)
     return found if same_fields(after, before, CHECKED) else found + always(after)
 
 
@@ -79,19 +86,32 @@ def _managers(entries: list[Document]) -> list[Cause]:
         manager, here = entry.get("manager") or "", f"metadata.managedFields[{index}]"
         if len(manager.encode()) > LONGEST_MANAGER:
             found.append(complaints.too_long(f"{here}.manager", LONGEST_MANAGER))
+        if not manager.isprintable():
+            found += _unprintable(manager, f"{here}.manager")
         if len(entry.get("subresource") or "") > LONGEST_SUBRESOURCE:
             found.append(complaints.too_long(f"{here}.subresource", LONGEST_SUBRESOURCE))
     return found
+
+
+def _unprintable(text: str, field: str) -> list[Cause]:
+    """Every character that nobody can print; places are counted in bytes."""
+    places = [(len(text[:index].encode()), ord(found)) for index, found in enumerate(text) if not found.isprintable()]
+    words = [f"invalid character U+{code:04X} (at position {place})" for place, code in places]
+    return complaints.all_invalid(field, text, words)
 
 
 def _names(metadata: Document, rule: NameRule) -> list[Cause]:
     found: list[Cause] = []
     prefix, name = metadata.get("generateName") or "", metadata.get("name") or ""
     if prefix:
-        found += complaints.all_invalid("metadata.generateName", prefix, rule(masked(prefix)))
+        found += _prefix(prefix, rule)
     if not name:
         return [*found, complaints.required("metadata.name", "name or generateName is required")]
     return found + complaints.all_invalid("metadata.name", name, rule(name))
+
+
+def _prefix(prefix: str, rule: NameRule) -> list[Cause]:
+    return complaints.all_invalid("metadata.generateName", prefix, rule(masked(prefix)))
 
 
 def masked(prefix: str) -> str:
@@ -167,7 +187,7 @@ def _in_order(owner: Document) -> Document:
 def _owner(owner: Document, here: str) -> list[Cause]:
     missing = [part for part in ("apiVersion", "kind", "name", "uid") if not owner.get(part)]
     found = [complaints.required(f"{here}.{part}", "must not be empty") for part in missing]
-    if (owner.get("apiVersion") or "").count("/") > 1:
+    if (owner.get("apiVersion") or "").count("/") > 1 or (owner.get("apiVersion") or "").endswith("/"):
         why = "must be <group>/<version> or <version>"
         found.append(complaints.invalid(f"{here}.apiVersion", owner["apiVersion"], why))
     if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):

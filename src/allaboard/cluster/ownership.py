@@ -36,7 +36,8 @@ def track_as(place: Place, new: Document, old: Document, ask: Ask) -> Document:
 
 
 def actor_of(place: Place, ask: Ask, now: datetime) -> Actor:
-    return Actor(ask.manager, place.rules.kind.api_version, stamp(now), place.subresource, ignored(place))
+    rules = place.rules
+    return Actor(ask.manager, rules.kind.api_version, stamp(now), place.subresource, ignored(place), rules.versions)
 
 
 def ignored(place: Place) -> Fields:

@@ -8,17 +8,17 @@ from typing import Any
 
 import msgspec
 
-from allaboard.api.documents import Document, Key
+from allaboard.api.documents import Document, Key, without
 from allaboard.api.errors import BadRequest, Cause, Invalid
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.body import NAMES
-from allaboard.cluster.create import born, placed, put_admitted
+from allaboard.cluster.create import MOST_REVISIONS, born, placed, put_admitted
 from allaboard.cluster.intake import Malformed, accept, check_kind, single_owners
 from allaboard.cluster.ownership import applied, track
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.store import Happening, Item
-from allaboard.cluster.update import change, check_revision
+from allaboard.cluster.update import change, check_revision, unparsed
 from allaboard.cluster.versions import ready, served
 from allaboard.merge.patch import json_patch, merge_patch
 from allaboard.merge.strategic import strategic_merge
@@ -42,8 +42,8 @@ async def patch(cluster: Cluster, place: Place, patch: Patch, ask: Ask) -> Item:
 
     def build(old: Document) -> Document:
         patched = patched_document(place, patch, old)
-        accepted = single_owners(accept_patched(place, patched, ask, patch), ask)
-        check_revision(place, accepted, old)
+        accepted = single_owners(accept_patched(place, patched, ask, patch), ask, patched=True)
+        check_revision(place, accepted, old, required=not place.rules.unconditional_update)
         return track(place, accepted, old, ask, cluster.world.now())
 
     return await change(cluster, place, build, ask)
@@ -70,7 +70,7 @@ def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch) -> D
     metadata = {} if patched.get("metadata") is None else patched["metadata"]
     if not isinstance(metadata, dict):
         raise _no_metadata(place, patch, patched)
-    if place.key.namespace and metadata.get("namespace") is None:
+    if metadata.get("namespace") in (None, "") and place.key.namespace:
         metadata = {**metadata, "namespace": place.key.namespace}
     if patch.type != STRATEGIC and not rules.custom and patched.get("kind") and not patched.get("apiVersion"):
         # Upstream: without a version no field is known, not even the name.
@@ -85,11 +85,17 @@ def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch) -> D
     except Malformed as error:
         if patch.type == STRATEGIC:
             raise _invalid_patch(_printed(patch.body), error.unconvertible) from error
-        raise _invalid_patch(_quoted(patched, patch), error.message) from error
+        raise _invalid_patch(_quoted(place, patched, patch), error.message) from error
     except BadRequest as error:
-        raise _invalid_patch(_quoted(patched, patch), error.message) from error
+        raise _invalid_patch(_quoted(place, patched, patch), error.message) from error
     check_names(place, accepted)
-    return accepted
+    return accepted if place.key.namespace else _nowhere(accepted)
+
+
+def _nowhere(document: Document) -> Document:
+    """What lies in no namespace says so."""
+    metadata = document["metadata"]
+    return {**document, "metadata": without(metadata, "namespace")} if "namespace" in metadata else document
 
 
 _GO_KINDS: dict[type, str] = {str: "string", bool: "bool", int: "int64", float: "float64", list: "slice"}
@@ -102,7 +108,7 @@ def _no_metadata(place: Place, patch: Patch, patched: Document) -> Invalid:
         return _invalid_patch(_printed(patch.body), f"cannot restore struct from: {_GO_KINDS[type(found)]}")
     where = "value" if place.rules.custom else f"struct field {place.rules.kind.kind}.metadata"
     why = f"json: cannot unmarshal {NAMES[type(found)]} into Go {where} of type v1.ObjectMeta"
-    return _invalid_patch(_quoted(patched, patch), why)
+    return _invalid_patch(_quoted(place, patched, patch), why)
 
 
 def check_type(place: Place, patched: Document, ask: Ask) -> None:
@@ -125,15 +131,35 @@ def check_names(place: Place, patched: Document) -> None:
         raise refusals.nameless(key.name)
     if metadata["name"] != key.name:
         raise BadRequest(f"the name of the object ({metadata['name']}) does not match the name on the URL ({key.name})")
-    if (metadata.get("namespace") or key.namespace) != key.namespace:
+    if key.namespace and (metadata.get("namespace") or key.namespace) != key.namespace:
         raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def _quoted(patched: Document, patch: Patch) -> str:
+def _quoted(place: Place, patched: Document, patch: Patch) -> str:
     """What the refusal of a patch quotes: the patched object, or the patch where that was the trouble."""
     if patch.type == STRATEGIC:
         return _printed(patch.body)
-    return msgspec.json.encode(patched, order="sorted").decode().replace("\\", "\\\\").replace('"', '\\"')
+    if place.rules.custom:
+        return msgspec.json.encode(patched, order="sorted").decode().replace("\\", "\\\\").replace('"', '\\"')
+    touched = patch.body if patch.type == MERGE else _touched(patch.body)
+    return msgspec.json.encode(_sorted_along(patched, touched)).decode().replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _sorted_along(value: object, touched: object) -> object:
+    """Upstream: what a patch went through has its keys by the alphabet, everything else as it was kept."""
+    if not isinstance(value, dict) or not isinstance(touched, dict):
+        return value
+    return {key: _sorted_along(value[key], touched.get(key)) for key in sorted(value)}
+
+
+def _touched(operations: object) -> Document:
+    """The places that a JSON patch names, as a tree."""
+    tree: Document = {}
+    for operation in operations if isinstance(operations, list) else ():
+        at = tree
+        for step in str(operation.get("path", "")).split("/")[1:-1]:
+            at = at.setdefault(step.replace("~1", "/").replace("~0", "~"), {})
+    return tree
 
 
 def _printed(body: object) -> str:
@@ -185,10 +211,12 @@ async def apply(
         return await _create(cluster, place, config, ask, twice), True
 
     def build(old: Document) -> Document:
-        check_revision(place, config, old)
+        unsaid = place.rules.unconditional_update or "resourceVersion" not in config["metadata"]
+        check_revision(place, config, old, required=not unsaid)
         merged = applied(place, config, old, ask, cluster.world.now())
+        merged = _at_home(place, config, merged, old)
         _said_twice(twice, ask)
-        return old if merged is old else accept(place.rules, merged, ask, applied=True)
+        return old if merged is old else _accepted(place, merged, ask, config)
 
     item = await change(cluster, place, build, ask)
     if item is before and not ask.warnings:
@@ -212,12 +240,38 @@ def _unnamed(place: Place) -> Place:
 
 
 def _first_state(cluster: Cluster, place: Place, config: Document, ask: Ask, twice: Sequence[str]) -> Document:
-    metadata = {name: value for name, value in config["metadata"].items() if name != "resourceVersion"}
+    metadata, revision = config["metadata"], config["metadata"].get("resourceVersion")
+    if isinstance(revision, str):  # another type is the merge's to refuse
+        metadata = without(metadata, "resourceVersion")
+        if revision and not (revision.isdecimal() and int(revision) < MOST_REVISIONS):
+            raise refusals.bare(500, unparsed(revision))
     merged = applied(place, {**config, "metadata": metadata}, None, ask, cluster.world.now())
+    check_names(place, merged)
+    if uid := metadata.get("uid"):
+        why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise refusals.conflict(place.rules.kind, place.key.name, why)
     _said_twice(twice, ask)
-    if not merged["metadata"].get("name"):
-        raise refusals.nameless(place.key.name)
-    return accept(place.rules, placed(place, merged), ask, applied=True)
+    return _accepted(place, placed(place, merged), ask, config)
+
+
+# What an apply of a custom kind may say as it likes: upstream does not read it.
+_UNREAD = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+def _accepted(place: Place, merged: Document, ask: Ask, config: Document) -> Document:
+    """What an apply makes, decoded; upstream converts what was merged, and gives up where that does not go."""
+    try:
+        return accept(place.rules, merged, ask, applied=True)
+    except Malformed as error:
+        if not place.rules.custom:
+            kind, metadata = place.rules.kind, config["metadata"]
+            name = f"{_group_of(kind.api_version)}, Kind={kind.kind}"
+            said = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+            what = f"failed to convert new object ({said}; {name})"
+            why = f"unable to convert unstructured object to {name}: {error.unconvertible}"
+            raise refusals.bare(500, f"{what} to proper version: {why}") from error
+        readable = {key: value for key, value in merged["metadata"].items() if key not in _UNREAD}
+        return accept(place.rules, {**merged, "metadata": readable}, ask, applied=True)
 
 
 def _group_of(version: str) -> str:
@@ -225,7 +279,7 @@ def _group_of(version: str) -> str:
 
 
 def stated(place: Place, config: Document) -> Document:
-    """The configuration of the object at this place; another kind or name is refused."""
+    """The configuration of an object of this kind; another is refused."""
     kind = place.rules.kind
     version, name = str(config.get("apiVersion") or ""), str(config.get("kind") or "")
     if (version, name) != (kind.api_version, kind.kind):
@@ -234,18 +288,21 @@ def stated(place: Place, config: Document) -> Document:
     if not isinstance(metadata, dict):
         what = f"failed to create typed patch object (/; {_group_of(version)}, Kind={name})"
         raise refusals.bare(500, f"{what}: .metadata: expected map, got &{{{go_text(metadata)}}}")
-    if "name" in metadata and metadata["name"] is None:
-        raise refusals.nameless(place.key.name)
-    metadata = dict(metadata)
     if metadata.get("namespace", "") is None:
-        del metadata["namespace"]
-    if not (isinstance(metadata.get("name", ""), str) and isinstance(metadata.get("namespace", ""), str)):
-        return {**config, "metadata": metadata}  # who merges it will complain
-    named = metadata.get("name") or place.key.name
-    if metadata.get("generateName") and not metadata.get("name"):
-        check_names(place, {"metadata": metadata})
-    if named != place.key.name:
-        raise BadRequest(f"the name of the object ({named}) does not match the name on the URL ({place.key.name})")
-    if (metadata.get("namespace") or place.key.namespace) != place.key.namespace:
-        raise BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+        metadata = without(metadata, "namespace")
+    if place.rules.custom:
+        unread = {name for name in _UNREAD[:2] if isinstance(metadata.get(name, ""), int | float)}
+        metadata = {name: value for name, value in metadata.items() if name not in unread} if unread else metadata
     return {**config, "metadata": metadata}
+
+
+def _at_home(place: Place, config: Document, merged: Document, old: Document) -> Document:
+    """What an apply makes, where it is the object of this place; upstream looks at that after the conflicts."""
+    if config["metadata"].get("generateName") and not config["metadata"].get("name"):
+        check_names(place, config)
+    if merged is old:
+        return old
+    if merged["metadata"].get("namespace") == "" and place.key.namespace:
+        merged = {**merged, "metadata": {**merged["metadata"], "namespace": place.key.namespace}}
+    check_names(place, merged)
+    return merged if place.key.namespace else _nowhere(merged)

@@ -122,11 +122,17 @@ class Rules:
     since: int = 0  # the revision of this schema; what was stored before is read through it
     lasting: bool = False  # the kind of a definition that never changed, in its only version
     converter: Converter | None = None  # who translates between versions, where somebody else does
+    others: frozenset[str] = frozenset()  # the same kind's other versions and groups, as `apiVersion` names them
 
     @cached_property
     def structure(self) -> Structure:
         """The schema, compiled when first needed."""
         return Structure(self.schema, self.lasting)
+
+    @cached_property
+    def versions(self) -> frozenset[str]:
+        """Every version in which somebody may own fields of an object."""
+        return self.others | {self.kind.api_version}
 
     @cached_property
     def subresources(self) -> frozenset[str]:
@@ -146,7 +152,7 @@ class Rules:
         if old is None:
             found = metadata.on_create(new, self.names, namespaced=self.kind.namespaced)
         else:
-            found = metadata.on_update(new, old)
+            found = metadata.on_update(new, old, None if self.custom else self.names)
         if not self.custom and new["metadata"].get("finalizers"):
             found += metadata.unqualified_finalizers(new["metadata"])
         return found + self.check(new, old, subresource)
@@ -213,6 +219,7 @@ def _version(definition: Document, version: Document, converter: Converter | Non
         columns=tuple(_column(column) for column in columns),
         scale=_scale(scale) if scale else None,
         converter=converter,
+        others=frozenset(f"{spec['group']}/{other['name']}" for other in spec["versions"] if other.get("served")),
         since=_since(definition["metadata"]),
         lasting=len(spec["versions"]) == 1 and not _since(definition["metadata"]),
     )

@@ -11,9 +11,9 @@ from allaboard.api.errors import BadRequest, Cause, Invalid
 from allaboard.api.meta import is_leaving, name_of
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
-from allaboard.cluster.create import create, placed
+from allaboard.cluster.create import MOST_REVISIONS, create, placed
 from allaboard.cluster.draft import advanced, mutated, permitted, renewed, request_for, same
-from allaboard.cluster.intake import accept, check_kind
+from allaboard.cluster.intake import accept, check_kind, single_owners
 from allaboard.cluster.ownership import track
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.registry import table_of
@@ -32,6 +32,7 @@ async def update(
     """Replace a document (PUT); the second value says whether it is new, which some kinds allow."""
     rules = place.rules
     document = _accepted(cluster, place, placed(place, check_kind(rules, document, ask)), ask, duplicates)
+    document = single_owners(document, ask)
     if not name_of(document):
         raise refusals.nameless(place.key.name)
     if name_of(document) != place.key.name:
@@ -142,16 +143,23 @@ def held(document: Document) -> bool:
 
 def check_revision(place: Place, document: Document, old: Document, *, required: bool = False) -> None:
     """Refuse a write that was meant for another revision."""
-    stated = document["metadata"].get("resourceVersion") or ""
+    stated = document["metadata"].get("resourceVersion")
+    stated = "" if stated is None else stated
     if not isinstance(stated, str):
         return  # whoever reads the types will complain
-    if stated and not stated.isdecimal():
-        raise refusals.bare(500, f'strconv.ParseUint: parsing "{stated}": invalid syntax')
+    if stated and not (stated.isdecimal() and int(stated) < MOST_REVISIONS):
+        raise refusals.bare(500, unparsed(stated))
     if stated in ("", "0"):
         if required:
             raise _unconditional(place)
     elif stated != old["metadata"]["resourceVersion"]:
         raise refusals.conflict(place.rules.kind, place.key.name)
+
+
+def unparsed(revision: str) -> str:
+    """What Go says of a text that names no revision."""
+    why = "value out of range" if revision.isdecimal() else "invalid syntax"
+    return f'strconv.ParseUint: parsing "{revision}": {why}'
 
 
 def _unconditional(place: Place) -> Invalid:

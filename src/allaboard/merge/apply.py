@@ -68,6 +68,7 @@ class Actor(msgspec.Struct, frozen=True):
     now: str
     subresource: str = ""
     reset: Fields = {}  # fields this door ignores
+    versions: frozenset[str] = frozenset()  # of the kind: who owns fields in another is forgotten
 
     def owner(self, operation: str, fields: Fields, time: str = "") -> Owner:
         return Owner(self.manager or "unknown", operation, self.api_version, fields, time, self.subresource)
@@ -229,10 +230,12 @@ def track(old: Document | None, new: Document, structure: Structure, actor: Acto
     ours = known is not None and (sent is None or bool(actor.subresource))
     try:
         owners = _believed(known, sent, actor)
-        bare = _without_entries(new)
+        bare, tracked = _without_entries(new), bool(owners)
+        if not ours and actor.versions:
+            owners = {key: owner for key, owner in owners.items() if owner.api_version in actor.versions}
         if old is None and not owners:
             owners = _first(bare, structure, actor)
-        elif owners or old is None:
+        elif tracked or old is None:
             before = _without_entries(old) if old is not None else blank(structure)
             owners = owners if ours and structure.lasting else reconciled(owners, structure.root)
             owners = capped(_tracked(before, bare, structure.root, actor, owners))

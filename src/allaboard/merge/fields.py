@@ -172,6 +172,18 @@ def is_well_formed(fields: Any) -> bool:
     """Whether a value can be read as a set at all."""
     if not isinstance(fields, dict):
         return False
-    return all(
-        step == "." or (step[:2] in ("f:", "k:", "v:", "i:") and is_well_formed(f)) for step, f in fields.items()
-    )
+    return all(step == "." or (_is_step(step) and is_well_formed(f)) for step, f in fields.items())
+
+
+def _is_step(step: str) -> bool:
+    """Whether a step can be read: a field, the keys or the value of an element as JSON, or an index."""
+    kind, rest = step[:2], step[2:]
+    if kind == "i:":
+        return rest.isdecimal()
+    if kind not in ("k:", "v:"):
+        return kind == "f:"
+    try:
+        value = msgspec.json.decode(rest)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return kind == "v:" or isinstance(value, dict)

@@ -36,6 +36,8 @@ class Owner(msgspec.Struct, frozen=True):
     def entry(self) -> Document:
         """The entry as documents carry it."""
         found: Document = {"manager": self.manager, "operation": self.operation, "apiVersion": self.api_version}
+        if not self.manager:
+            del found["manager"]
         if self.time:
             found["time"] = self.time
         found |= {"fieldsType": "FieldsV1", "fieldsV1": self.fields}
@@ -83,10 +85,11 @@ def _owner(entry: Any, *, trusted: bool) -> Owner:
         raise BadEntries("operation must be `Apply` or `Update`")
     if not entry.get("apiVersion"):
         raise BadEntries("apiVersion must not be empty")
-    fields = entry.get("fieldsV1") or {}
+    fields = entry.get("fieldsV1")
+    fields = {} if fields is None else fields
     if entry.get("fieldsType") != "FieldsV1" or not (trusted or is_well_formed(fields)):
         raise BadEntries("fieldsV1 must be a set of fields")
-    name, version = str(entry.get("manager", "")), str(entry["apiVersion"])
+    name, version = str(entry.get("manager") or ""), str(entry["apiVersion"])
     return Owner(name, entry["operation"], version, fields, entry.get("time") or "", entry.get("subresource") or "")
 
 

@@ -137,11 +137,15 @@ def _read(reader: Callable[[Any], Any]) -> Walk:
     return walk
 
 
+_UIDS = ("metadata.uid", "metadata.ownerReferences.uid")  # text that Go has a type of its own for
+
+
 def _go_complaint(value: Any, path: Path, wanted: str) -> str:
     """What Go says of a value that does not fit; the name of the struct is put in once it is known."""
     found = {"boolean": "bool", "integer": "number", "number": "number"}.get(type_name(value), type_name(value))
     exact = f" {value!r}" if found == "number" and wanted.startswith("int") else ""
     names = ".".join(step for step in steps(path) if isinstance(step, str) and not isinstance(step, MapKey))
+    wanted = "types.UID" if names in _UIDS else wanted
     return f"json: cannot unmarshal {found}{exact} into Go struct field {{}}.{names} of type {wanted}"
 
 
@@ -160,8 +164,8 @@ def _map_walk(node: Node) -> Walk:
 
 
 def _not_a_container(node: Node, check_type: Check | None, value: Any, path: Path, run: Run) -> Any:
-    if value is None and (node.nullable or node.builtin):
-        return value
+    if (value is None and (node.nullable or node.builtin)) or node.name == "meta.v1.FieldsV1":
+        return value  # a set of fields is bytes to Go: who owns what is read from it later
     if node.builtin:
         kind = "slice" if node.shape == LIST else "struct" if node.fields else "map"
         converting = f"cannot restore {kind} from{':' if node.fields else ''} {_go_kind(value)}"

@@ -176,9 +176,11 @@ SHARED: dict[str, Value] = {"reason": _text("reason"), "type": _text("type")}
 NEW_FIELDS: dict[str, Value] = {f"regarding.{part}": _text("regarding", part) for part in ABOUT}
 
 _CORE, _NEW = built_in(kinds.EVENT), built_in(kinds.EVENT_V1)
+_BOTH = frozenset({kinds.EVENT.api_version, kinds.EVENT_V1.api_version})
 RULES: tuple[Rules, ...] = (
     replace(
         _CORE,
+        others=_BOTH,
         names=path_segment,
         check=check_core,
         fields={
@@ -193,6 +195,7 @@ RULES: tuple[Rules, ...] = (
     ),
     replace(
         _NEW,
+        others=_BOTH,
         store="events",
         judged_as=kinds.EVENT,
         check=check_new,
