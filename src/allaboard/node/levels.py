@@ -194,7 +194,7 @@ def _veth(_scratch: str) -> None:
     syscalls.unshare(syscalls.NEWNET)
     wire = netlink.Wire()
     here = os.open("/proc/self/ns/net", os.O_RDONLY)
-    wire.make_veth("probe0", "probe1", here)
+    wire.ask(netlink.veth("probe0", "probe1", here))
 
 
 def _overlay(scratch: str) -> None:

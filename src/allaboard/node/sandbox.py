@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allaboard.api.documents import Document
-from allaboard.node import steps, syscalls
+from allaboard.node import netlink, steps, syscalls
 from allaboard.node.netlink import Wire
 
 PRIVATE = ("etc/ssh/ssh_host_*_key", "etc/shadow-", "etc/gshadow*", "etc/sudoers", "etc/krb5.keytab")
@@ -32,10 +32,11 @@ class Network:
 def open_network(gateway: str) -> Network:
     """Make the present (new) network namespace the one that routes between pods."""
     wire = Wire()
-    loopback = socket.if_nametoindex("lo")
-    wire.raise_link(loopback)
-    wire.add_address(loopback, gateway)
+    loopback = _link_index("lo")
+    wire.ask(netlink.link_up(loopback), netlink.address(loopback, gateway))
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+    with contextlib.suppress(OSError):  # a kernel without IPv6
+        Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
     return Network(gateway, wire)
 
 
@@ -72,9 +73,7 @@ def make_pod(spec: Document, network: Network | None, homes: Homes) -> dict[str,
     finally:
         homes.back(kinds)
     if network:
-        index = _link_index(device_name(spec["pod"]))
-        network.wire.raise_link(index)
-        network.wire.route(index, spec["address"])
+        network.wire.ask(netlink.route(_link_index(device_name(spec["pod"])), spec["address"]))
     return held
 
 
@@ -124,17 +123,24 @@ def _link_index(name: str) -> int:
 def _connect(spec: Document, network: Network, namespace: int) -> None:
     """Inside the pod's network namespace: loopback, eth0 with the pod's address, and the way out."""
     name = device_name(spec["pod"])
-    with contextlib.suppress(OSError):
-        network.wire.drop_link(name)
-    network.wire.make_veth(name, "eth0", namespace)
+    wanted = netlink.veth(name, "eth0", namespace)
+    try:
+        network.wire.ask(wanted)
+    except FileExistsError:  # of one who was killed in the middle
+        network.wire.ask(netlink.no_link(name))
+        network.wire.ask(wanted)
     inside = Wire()
     try:
-        inside.raise_link(socket.if_nametoindex("lo"))
-        eth0 = socket.if_nametoindex("eth0")
-        inside.add_address(eth0, spec["address"])
-        inside.raise_link(eth0)
-        inside.route(eth0, network.gateway)
-        inside.route(eth0, "", network.gateway)
+        eth0 = _link_index("eth0")
+        with contextlib.suppress(OSError):  # a kernel without IPv6
+            inside.ask(netlink.no_link_local(eth0))
+        inside.ask(
+            netlink.link_up(_link_index("lo")),
+            netlink.address(eth0, spec["address"]),
+            netlink.link_up(eth0),
+            netlink.route(eth0, network.gateway),
+            netlink.route(eth0, "", network.gateway),
+        )
     finally:
         inside.close()
     with contextlib.suppress(OSError):

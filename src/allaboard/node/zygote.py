@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from allaboard.api.documents import Document
-from allaboard.node import families, inits, records, sandbox, syscalls
+from allaboard.node import families, inits, netlink, records, sandbox, syscalls
 from allaboard.node.builder import StartError
 
 HEADER = struct.Struct("=I")
@@ -37,11 +37,13 @@ _CLOEXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 def send(connection: socket.socket, document: Document, descriptors: list[int] | None = None) -> None:
-    """One message: its length, its text, and (with the length) open descriptors."""
+    """One message: its length, its text, and (with the length) open descriptors; at once, so that nobody is woken by
+    half of it."""
     body = json.dumps(document).encode()
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
-    connection.sendmsg([HEADER.pack(len(body))], rights)
-    connection.sendall(body)
+    sent = connection.sendmsg([HEADER.pack(len(body)), body], rights)
+    if sent < HEADER.size + len(body):
+        connection.sendall(body[sent - HEADER.size :])
 
 
 def receive(connection: socket.socket) -> tuple[Document, list[int]] | None:
@@ -267,7 +269,7 @@ class Zygote:
             if "net" in held and self.homes is not None:
                 self.homes.back(frozenset({"net"}))
         if request.get("alias") and self.network is not None:
-            self.network.wire.add_address(socket.if_nametoindex("lo"), request["address"])
+            self.network.wire.ask(netlink.address(socket.if_nametoindex("lo"), request["address"]))
         if "port" in request:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             made.bind((request["address"], request["port"]))
