@@ -50,6 +50,35 @@ def test_the_tree_of_a_container(want):
     assert want in words()
 
 
+ONE = Tree(
+    (("bin", "usr/bin"), ("usr", ""), ("data", "")), ("/etc/shadow-",), whole=True, others=("f",), apart=("data",)
+)
+AT_ONCE = {
+    "what is always new lets nothing through": ["cover", "/s/up/+/home", "755"],
+    "what else stands at the top is not there": ["nothing", "/s/up/+/f"],
+    "a hidden tree is empty": ["hide", "/s/up/+", "state", "0755"],
+    "so is what belongs to others": ["hide", "/s/up/+", "var/log", "0755"],
+    "a private file is not there": ["nothing", "/s/up/+/etc/shadow-"],
+    "files of ours lie above the host's": ["write", "/s/up/+/etc/passwd", "644", "0", "0", "root"],
+    "files of the image, too": ["write", "/s/up/+/etc/ssh/ssh_config", "644", "0", "0", "Host *"],
+    "the tree is one overlay": ["whole", "/s/root", "/s/low/+", "/s/up/+", "/s/work/+"],
+    "but for other file systems": ["layer", "/data", "/s/root/data", "/s/low/data", "/s/up/data", "/s/work/data", ""],
+    "shared memory is no overlay": ["mount", "/s/dev", "/s/root/dev", "", "4096", ""],
+}
+
+
+@pytest.mark.parametrize("want", AT_ONCE.values(), ids=AT_ONCE)
+def test_the_tree_of_a_container_at_once(want):
+    assert want in words(tree=ONE)
+
+
+def test_everything_that_may_not_be_seen_is_covered_before_there_is_something_to_see():
+    names = [step[0] for step in words(tree=ONE)]
+    shown = names.index("whole")
+    assert {"cover", "hide", "nothing"} <= set(names[:shown])
+    assert not {"cover", "hide", "nothing"} & set(names[shown:])
+
+
 def test_the_host_is_left_before_anything_of_the_pod_is_mounted_and_is_gone_at_the_end():
     names = [step[0] for step in words()]
     assert names.index("pivot") < names.index("volume") < names.index("unmount") == len(names) - 2

@@ -147,6 +147,7 @@ class Agent:
         network = self.config.network if self.level in "AB" else machine.loopback(self.config.loopback)
         self._assemble(hosts.gateway_of(network))
         self.neighbours.open(network, self.provision.volatile)
+        self.provision.whole = self.level == "A" and await asyncio.to_thread(levels.can, "whole")
         self.provision.open()
         await asyncio.gather(self.processes.open(), asyncio.to_thread(self.provision.look_around))
         self.provision.many_users = self.processes.users > 1

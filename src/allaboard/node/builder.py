@@ -14,6 +14,8 @@ from pathlib import Path
 from allaboard.node import syscalls
 from allaboard.node.syscalls import MS_BIND, MS_NODEV, MS_REC, mount
 
+OPAQUE = "trusted.overlay.opaque"
+
 
 class StartError(Exception):
     """The container could not be made; the words go into its status."""
@@ -116,6 +118,45 @@ class Builder:
     def do_empty(self, path: str, options: str) -> None:
         if os.path.isdir(path) and not os.path.islink(path):
             mount("tmpfs", path, "tmpfs", MS_NODEV, options)
+
+    def do_whole(self, root: str, low: str, upper: str, work: str) -> None:
+        """The host's whole tree, below what the upper layer has already."""
+        os.mkdir(work)
+        os.chmod(upper, stat.S_IMODE(os.stat("/").st_mode))
+        below = "/"
+        if "user" in self.held:
+            os.mkdir(low)
+            syscalls.show_shifted("/", low, self.held["user"], deep=False)
+            below = low
+        mount("overlay", root, "overlay", MS_NODEV, f"lowerdir={below},upperdir={upper},workdir={work}")
+
+    def do_cover(self, path: str, mode: str) -> None:
+        """In an upper layer: a directory that lets nothing through from below."""
+        self.do_mkdir(path, mode)
+        os.setxattr(path, OPAQUE, b"y")
+
+    def do_nothing(self, path: str) -> None:
+        """In an upper layer: the mark that there is nothing of this name, whatever stands below."""
+        os.mknod(path, stat.S_IFCHR, 0)
+
+    def do_like(self, upper: str, path: str) -> None:
+        """In an upper layer: the directories of the host down to this one, as they are there."""
+        so_far = ""
+        for name in path.split("/"):
+            so_far += f"/{name}"
+            if not os.path.isdir(upper + so_far):
+                self.do_mkdir(upper + so_far, f"{stat.S_IMODE(os.stat(so_far).st_mode):o}")
+
+    def do_hide(self, upper: str, path: str, mode: str) -> None:
+        """In an upper layer: an empty directory over one of the host, where the host has it."""
+        if not os.path.isdir(f"/{path}"):
+            return
+        if "/" in path:
+            self.do_like(upper, path.rpartition("/")[0])
+        if os.path.isdir(f"{upper}/{path}"):  # something in it is hidden, too
+            os.setxattr(f"{upper}/{path}", OPAQUE, b"y")
+        else:
+            self.do_cover(f"{upper}/{path}", mode)
 
     def do_pivot(self, root: str, old: str) -> None:
         syscalls.pivot_root(root, old)

@@ -31,6 +31,7 @@
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -136,8 +137,9 @@ static int is_dir(const char *path) {
 
 static int exists(const char *path) { return access(path, F_OK) == 0; }
 
-static int make_dir(const char *path, const char *mode) {
-    if (mkdir(path, 0777) || chmod(path, strtol(mode, NULL, 8))) return failed("mkdir %s", path);
+static int make_dir(const char *path, const char *mode) { /* our umask is 0 */
+    mode_t bits = strtol(mode, NULL, 8);
+    if (mkdir(path, bits) || (bits & 06000 && chmod(path, bits))) return failed("mkdir %s", path);
     return own(path, 0, 0);
 }
 
@@ -249,6 +251,60 @@ static int reveal(char **w) {
     return result ? result : layer(w);
 }
 
+static int whole(char **w) { /* root, low, upper, work: the host's tree below what the upper layer has already */
+    struct stat s;
+    char options[16384];
+    if (make_dir(w[3], "755")) return -1;
+    if (stat("/", &s) || chmod(w[2], s.st_mode & 07777)) return failed("look at /");
+    if (held[3] >= 0 && (make_dir(w[1], "755") || show_shifted("/", w[1], 0))) return -1;
+    const char *form = "lowerdir=%s,upperdir=%s,workdir=%s";
+    snprintf(options, sizeof options, form, held[3] >= 0 ? w[1] : "/", w[2], w[3]);
+    return mount("overlay", w[0], "overlay", MS_NODEV, options) ? failed("mount the host's tree") : 0;
+}
+
+static int cover(char **w) { /* path, mode */
+    if (!is_dir(w[0]) && make_dir(w[0], w[1])) return -1;
+    return lsetxattr(w[0], "trusted.overlay.opaque", "y", 1, 0) ? failed("cover %s", w[0]) : 0;
+}
+
+static int nothing(char **w) { return mknod(w[0], S_IFCHR, 0) ? failed("remove %s", w[0]) : 0; }
+
+static int like(char **w) { /* upper, path: the host's directories down to this one, as they are there */
+    struct stat s;
+    char *there = joined("/", w[1]), *here = joined(w[0], there), *end = here + strlen(w[0]) + 1, mode[16];
+    int result = 0;
+    for (int over = 0; result == 0 && !over;) {
+        end += strcspn(end, "/");
+        over = !*end;
+        *end = there[end - here - strlen(w[0])] = 0;
+        if (stat(there, &s)) result = failed("look at %s", there);
+        snprintf(mode, sizeof mode, "%o", s.st_mode & 07777);
+        if (result == 0 && !is_dir(here)) result = make_dir(here, mode);
+        if (!over) *end = there[end - here - strlen(w[0])] = '/';
+        end++;
+    }
+    free(there);
+    free(here);
+    return result;
+}
+
+static int hide(char **w) { /* upper, path, mode: an empty directory over one of the host, where the host has it */
+    char *there = joined("/", w[1]), *here = joined(w[0], there), *slash = strrchr(w[1], '/');
+    int result = 0;
+    if (is_dir(there)) {
+        if (slash) {
+            *slash = 0;
+            result = like(w);
+            *slash = '/';
+        }
+        char *wish[] = {here, w[2]};
+        if (result == 0) result = cover(wish);
+    }
+    free(there);
+    free(here);
+    return result;
+}
+
 static gid_t volume_group;
 
 static int give_one(const char *path, const struct stat *s, int kind, struct FTW *place) {
@@ -303,11 +359,12 @@ static int volume(char **w) { /* source, target, "ro" or "", group or "", part o
 
 static int write_file(char **w) { /* path, mode, uid, gid, text */
     if (make_parents(w[0])) return -1;
-    int file = open(w[0], O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
+    mode_t bits = strtol(w[1], NULL, 8);
+    int file = open(w[0], O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, bits);
     if (file < 0) return failed("write %s", w[0]);
-    ssize_t wrote = write(file, w[4], strlen(w[4]));
+    int bad = write(file, w[4], strlen(w[4])) < 0 || fchmod(file, bits);
     close(file);
-    if (wrote < 0 || chmod(w[0], strtol(w[1], NULL, 8))) return failed("write %s", w[0]);
+    if (bad) return failed("write %s", w[0]);
     return own(w[0], atoi(w[2]), atoi(w[3]));
 }
 
@@ -434,7 +491,8 @@ static const struct { const char *word; int (*work)(char **); int rest; } WORK[]
     {"device", device, 2}, {"mask", mask, 1}, {"seal", do_seal, 1}, {"volume", volume, 5}, {"rlimit", do_rlimit, 2},
     {"users", do_users, 0}, {"groups", do_groups, 1}, {"gid", do_gid, 1}, {"uid", do_uid, 1},
     {"capabilities", do_capabilities, 1}, {"filter", do_filter, 1}, {"no-new-privileges", do_no_new_privileges, 0},
-    {"cwd", do_cwd, 1},
+    {"cwd", do_cwd, 1}, {"whole", whole, 4}, {"cover", cover, 2}, {"nothing", nothing, 1}, {"like", like, 2},
+    {"hide", hide, 3},
 };
 
 static int follow(const struct step *step) {
@@ -502,6 +560,7 @@ static pid_t spawn(const struct plan *plan, int from, int in, int out) {
         if (dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) failed("streams");
         else if (tty && ioctl(0, TIOCSCTTY, 0)) failed("terminal");
         else {
+            umask(022);
             usual_signals();
             become(plan, from);
         }
@@ -577,9 +636,11 @@ static void drain(pid_t terminal) { /* what the workload showed last may still b
 
 /* ---- reading the steps ---- */
 
-static int parse(char *text, size_t length, struct plan *plan) {
+static int parse(char *text, size_t length, struct plan *plan) { /* words stay where they are in the text */
     char *place = text, *end = text + length;
     int room = 0;
+    char **words_left = malloc((length / 2 + 2) * sizeof *words_left); /* a word takes three bytes, a step two */
+    if (!words_left) return failed("memory");
     plan->count = 0;
     while (place < end) {
         if (plan->count == room) {
@@ -590,16 +651,15 @@ static int parse(char *text, size_t length, struct plan *plan) {
         struct step *step = plan->step + plan->count++;
         step->count = strtol(place, &place, 10);
         if (step->count < 1 || *place++ != '\n') return said("steps: no count");
-        step->word = calloc(step->count + 1, sizeof *step->word);
-        if (!step->word) return failed("memory");
+        step->word = words_left;
         for (int i = 0; i < step->count; i++) {
             char *from;
             long size = strtol(place, &from, 10);
-            if (*from++ != ':' || size < 0 || from + size > end) return said("steps: no word");
-            step->word[i] = strndup(from, size);
-            if (!step->word[i]) return failed("memory");
-            place = from + size;
+            if (*from++ != ':' || size < 0 || from + size >= end || from[size]) return said("steps: no word");
+            *words_left++ = from;
+            place = from + size + 1;
         }
+        *words_left++ = NULL;
     }
     return 0;
 }
@@ -612,9 +672,7 @@ static int load(int file, struct plan *plan) {
     close(file);
     if (length != s.st_size) return failed("steps");
     text[length] = 0;
-    int result = parse(text, length, plan);
-    free(text);
-    return result;
+    return parse(text, length, plan);
 }
 
 static int open_streams(int directory, const char *how, int *in, int *out) {
@@ -649,7 +707,7 @@ static void live(const char *place, int pipe_end, int file) { /* the whole life 
     signal(SIGCHLD, SIG_DFL);
     for (int i = 0; i < FORWARD_COUNT; i++) signal(FORWARDED[i], SIG_DFL);
     setsid();
-    umask(022);
+    umask(0); /* modes are said by the steps; the workload gets the usual mask */
     sigemptyset(&heard);
     sigaddset(&heard, SIGCHLD);
     for (int i = 0; i < FORWARD_COUNT; i++) sigaddset(&heard, FORWARDED[i]);

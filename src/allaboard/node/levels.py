@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from allaboard.node import netlink, sandbox, syscalls, users
+from allaboard.node.builder import Builder
 
 LEVELS = {
     "A": "root: own network, own files, own processes for every pod; limits by control groups",
@@ -80,6 +82,12 @@ def probe() -> Findings:
     """Ask a fresh interpreter to try everything; the agent itself has threads and must not."""
     if not sys.platform.startswith("linux"):
         return Findings(root=os.getuid() == 0, items={"platform": f"{sys.platform} has no namespaces"})
+    return _tried()
+
+
+@functools.cache
+def _tried() -> Findings:
+    """The machine does not change while we run, and trying takes a while."""
     code = f"import sys; sys.path.insert(0, {str(package_root())!r}); from allaboard.node import levels; levels.main()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=300, check=False)
     try:
@@ -99,7 +107,7 @@ def main() -> None:
     root = os.getuid() == 0
     with tempfile.TemporaryDirectory() as scratch:
         items = {name: _child(work, scratch, root=root) for name, work in ATTEMPTS.items()}
-        items |= {"shift": _child(_shift, scratch, root=root)} if root else {}
+        items |= {name: _child(work, scratch, root=root) for name, work in AS_ROOT.items()} if root else {}
     items["user"] = "" if root else _child(_user, "", root=root)
     if root:
         items["users"] = "" if own_users() else "root has no sub-users; pods share the machine's users, with few rights"
@@ -113,9 +121,14 @@ def own_users() -> users.Range | None:
     return users.range_of(sub_range("/etc/subuid"), sub_range("/etc/subgid"))
 
 
+def can(item: str) -> bool:
+    """Whether one of the things we try out in a fresh interpreter works."""
+    return probe().items.get(item, "absent") == ""
+
+
 def can_shift() -> bool:
-    """Whether the kernel shows files as those of a pod's users; tried out in a fresh interpreter."""
-    return probe().items.get("shift", "absent") == ""
+    """Whether the kernel shows files as those of a pod's users."""
+    return can("shift")
 
 
 def can_map() -> bool:
@@ -207,6 +220,19 @@ def _overlay(scratch: str) -> None:
     Path(f"{scratch}/root/aboard-probe").write_text("x")
 
 
+def _whole(scratch: str) -> None:
+    """One overlay of the whole tree, with marks in its upper layer that hide what is below."""
+    _mount(scratch)
+    for name in ("up", "root"):
+        os.mkdir(f"{scratch}/{name}")
+    workman = Builder()
+    workman.do_hide(f"{scratch}/up", "etc", "755")
+    workman.do_nothing(f"{scratch}/up/usr")
+    workman.do_whole(f"{scratch}/root", "", f"{scratch}/up", f"{scratch}/work")
+    if os.listdir(f"{scratch}/root/etc") or os.path.exists(f"{scratch}/root/usr") or not os.listdir(f"{scratch}/root"):
+        raise OSError("an overlay does not hide what it should")
+
+
 def _shift(scratch: str) -> None:
     """A user namespace, and the host's files shown as if they belonged to its users."""
     own = own_users() or users.Range(users.EACH, users.EACH, users.EACH)
@@ -228,3 +254,4 @@ ATTEMPTS: dict[str, Callable[[str], None]] = {
     "veth": _veth,
     "overlay": _overlay,
 }
+AS_ROOT: dict[str, Callable[[str], None]] = {"shift": _shift, "whole": _whole}

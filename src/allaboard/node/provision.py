@@ -73,11 +73,15 @@ class Provision:
         self.allocatable: dict[str, str] = {}
         self.many_users = True
         self.tree, self.installer = Tree(), ""
+        self.whole, self._seen = False, 0
         self.preload: Path | None = None  # for programs that insist on groups where there is one user
         self.volatile = _volatile(config.state)
         self.ports = Ports(config.state / "ports", int(short_name(config.state), 16))
         self.images = Images(config.images or config.state / "images.json")
         self.groups = Groups()
+        # By their true names: a link on the way there would be followed past what hides them.
+        paths = (*config.hidden, str(config.state), str(self.volatile))
+        self.hidden = tuple(dict.fromkeys(name for path in paths for name in (path, os.path.realpath(path))))
         self.devices: list[Device] = []
         self.taken: Callable[[], set[str]] = set
         self.services: Callable[[], Iterable[Document]] = tuple
@@ -89,11 +93,21 @@ class Provision:
         for name in ("stage", "pods", "hooks"):
             (self.config.state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         self.volatile.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if self.level != "D":
-            self.tree = Tree(sandbox.host_tree(), sandbox.private_files(), rootless=self.level != "A")
         (self.config.state / "hooks" / "sitecustomize.py").write_text(HOOK)
         self.ports.open()
         self.installer = _pip_conf(self.gateway) if self.level in "AB" else ""
+
+    def host_tree(self) -> Tree:
+        """The machine's file tree; looked at again when something came or went at its top."""
+        seen = os.stat("/").st_mtime_ns
+        if self.level != "D" and seen != self._seen:
+            top, private = sandbox.host_tree(), sandbox.private_files()
+            tree = Tree(top, private, rootless=self.level != "A")
+            if self.whole:
+                others, apart = sandbox.others_at_top(top), sandbox.apart_at_top(top)
+                tree = replace(tree, whole=True, others=others, apart=apart)
+            self.tree, self._seen = tree, seen
+        return self.tree
 
     def look_around(self) -> None:
         """Which interpreters this machine has: asked once, before the first container wants one."""
@@ -244,7 +258,7 @@ class Provision:
             profile=profile,
             path=(*profile.path, *([str(tools)] if tools else []), os.path.dirname(python)),
             visible=(*_visible(python), *([str(tools)] if tools else [])),
-            hidden=(*self.config.hidden, str(state), str(self.volatile)),
+            hidden=self.hidden,
             stage=str(state / "stage"),
             scratch=str(scratch),
             hooks=str(state / "hooks") if self.level == "D" else "",
@@ -257,7 +271,7 @@ class Provision:
             cgroups=cgroups,
             devices=devices.device_nodes(gpus),
             extra=self._extra(tenant) | devices.variables(gpus, any_here=bool(self.devices)),
-            tree=self.tree,
+            tree=self.host_tree(),
             shift=Shift(*tenant.users[:2]) if tenant.users else Shift(),
             machine=platform.machine(),
             many_users=self.many_users,

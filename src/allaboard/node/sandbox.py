@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -167,6 +168,18 @@ def host_tree() -> list[tuple[str, str]]:
             elif entry.is_dir(follow_symlinks=False):
                 found.append((entry.name, "" if _has_content(entry.path) else "."))
     return sorted(found)
+
+
+def others_at_top(shown: Sequence[tuple[str, str]]) -> list[str]:
+    """What else stands at the top of the host's file tree: files, and directories that are nobody's business."""
+    known = {name for name, _ in shown} | {name for name, _ in steps.NEW}
+    return sorted(set(os.listdir("/")) - known)
+
+
+def apart_at_top(shown: Sequence[tuple[str, str]]) -> list[str]:
+    """Directories at the top that are file systems of their own: an overlay of the top does not show their content."""
+    here = os.stat("/").st_dev
+    return [name for name, link in shown if link in ("", ".") and os.stat(f"/{name}").st_dev != here]
 
 
 def _has_content(path: str) -> bool:

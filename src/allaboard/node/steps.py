@@ -25,6 +25,7 @@ from allaboard.node.syscalls import (
 Step = list[str]
 
 OLD = "/.old"
+WHOLE = "+"  # the layer of the whole tree, among those of single directories
 # Rebuilt for every container; everything else at the top of the host's tree is shown through an overlay.
 FRESH = frozenset({"proc", "sys", "dev", "tmp", "run", "lost+found", "home", "root", ".old"})
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -60,6 +61,9 @@ class Tree:
     top: Sequence[tuple[str, str]] = ()
     private: Sequence[str] = ()  # files nobody in a container may read
     rootless: bool = False
+    whole: bool = False  # one overlay for everything, else one for each directory at the top
+    others: Sequence[str] = ()  # what else stands at the top and is not shown
+    apart: Sequence[str] = ()  # directories at the top that are file systems of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,16 +102,54 @@ def build(house: House, tree: Tree, shift: Shift) -> list[Step]:
     made += [_mount("none", "/", "", MS_REC | MS_PRIVATE)]
     made += [_mount("tmpfs", house.stage, "tmpfs", MS_NODEV, _owned(f"mode=0755,size={house.size}", shift))]
     made += [["mkdir", f"{house.stage}/{name}", "755"] for name in ("root", "up", "work", "low")]
-    made += [_mount(root, root, "", MS_BIND)]
+    made += _at_once(house, tree, shift) if tree.whole else _one_by_one(house, tree, shift)
+    made += [_reveal(house.stage, path, rootless=tree.rootless) for path in house.visible]
+    made += [["mkdir", root + OLD, "700"], ["pivot", root, root + OLD]]
+    masked = [["?mask", path] for path in tree.private if not tree.whole or _top_of(path) in tree.apart]
+    made += [*_furnish(house), *masked, *_populate(house)]
+    made += [_volume(volume) for volume in house.mounts]
+    return [*made, ["unmount", OLD], ["rmdir", OLD]]
+
+
+def _one_by_one(house: House, tree: Tree, shift: Shift) -> list[Step]:
+    """An overlay for every directory at the top of the host's tree."""
+    root = f"{house.stage}/root"
+    made: list[Step] = [_mount(root, root, "", MS_BIND)]
     for name, link in tree.top:
         made += _top(house, name, link, rootless=tree.rootless)
     made += [["mkdir", f"{root}/{name}", f"{mode:o}"] for name, mode in NEW]
-    made += [_emptied(root, name, shift) for name in (*EMPTIED, *(path.lstrip("/") for path in house.hidden))]
-    made += [_reveal(house.stage, path, rootless=tree.rootless) for path in house.visible]
-    made += [["mkdir", root + OLD, "700"], ["pivot", root, root + OLD]]
-    made += [*_furnish(house), *(["?mask", path] for path in tree.private), *_populate(house)]
-    made += [_volume(volume) for volume in house.mounts]
-    return [*made, ["unmount", OLD], ["rmdir", OLD]]
+    return [*made, *(_emptied(root, name, shift) for name in _secret(house))]
+
+
+def _at_once(house: House, tree: Tree, shift: Shift) -> list[Step]:
+    """One overlay for the whole of the host's tree. What may not be seen is covered in its upper layer before anybody
+    can look: by a directory that lets nothing through, or by the mark that says there is nothing."""
+    upper, root = f"{house.stage}/up/{WHOLE}", f"{house.stage}/root"
+    made: list[Step] = [["mkdir", upper, "755"]]
+    made += [["cover" if "/" not in name else "mkdir", f"{upper}/{name}", f"{mode:o}"] for name, mode in NEW]
+    made += [["nothing", f"{upper}/{name}"] for name in tree.others]
+    secret = [name for name in _secret(house) if _top_of(name) not in FRESH]
+    made += [["hide", upper, name, _tmp_mode(name)] for name in secret if _top_of(name) not in tree.apart]
+    made += [["like", upper, "etc"], *_written(house, "", upper), *_accounts(house, f"{upper}/etc")]
+    for path in tree.private:
+        if _top_of(path) not in tree.apart and path not in house.files:
+            made += [["like", upper, path.rpartition("/")[0].lstrip("/")], ["nothing", upper + path]]
+    made += [["whole", root, *(f"{house.stage}/{place}/{WHOLE}" for place in ("low", "up", "work"))]]
+    # Memory that programs share stands in memory itself.
+    made += [["mkdir", f"{house.stage}/dev", "755"], ["mkdir", f"{house.stage}/dev/shm", "1777"]]
+    made += [["mkdir", f"{house.stage}/dev/pts", "755"], _mount(f"{house.stage}/dev", f"{root}/dev", "", MS_BIND)]
+    for name in tree.apart:
+        made += [["mkdir", f"{house.stage}/up/{name}", "755"], *_written(house, name, f"{house.stage}/up/{name}")]
+        made += [_layer(house.stage, name, f"/{name}", rootless=tree.rootless)]
+    return [*made, *(_emptied(root, name, shift) for name in secret if _top_of(name) in tree.apart)]
+
+
+def _secret(house: House) -> list[str]:
+    return list(dict.fromkeys([*EMPTIED, *(path.lstrip("/") for path in house.hidden)]))
+
+
+def _top_of(path: str) -> str:
+    return path.lstrip("/").partition("/")[0]
 
 
 def _mount(source: str, target: str, kind: str, flags: int, options: str = "") -> Step:
@@ -130,13 +172,26 @@ def _show(house: House, name: str, *, rootless: bool) -> list[Step]:
     """One top directory of the host: its content below, what the container writes above (in memory)."""
     upper = f"{house.stage}/up/{name}"
     made: list[Step] = [["mkdir", f"{house.stage}/root/{name}", "755"], ["mkdir", upper, "755"]]
-    # Written into the upper layer: pseudo-root may not change what belongs to the real one.
-    for path, text in house.files.items():
-        if path.startswith(f"/{name}/"):
-            made.append(["write", upper + path.removeprefix(f"/{name}"), _mode(text), "0", "0", text])
-    for path, (content, mode) in house.etc.items() if name == "etc" else ():
-        made.append(["write", f"{upper}/{path}", f"{int(mode):o}", "0", "0", str(content)])
+    made += [*_written(house, name, upper), *(_accounts(house, upper) if name == "etc" else [])]
     return [*made, _layer(house.stage, name, f"/{name}", rootless=rootless)]
+
+
+def _written(house: House, name: str, upper: str) -> list[Step]:
+    """The image's own files below a directory at the top ("" for all of them but a home's), in its upper layer:
+    pseudo-root may not change what belongs to the real one."""
+    before = f"/{name}" if name else ""
+    mine = {path: text for path, text in house.files.items() if path.startswith(f"{before}/")}
+    if not name:
+        mine = {path: text for path, text in mine.items() if _top_of(path) not in FRESH}
+    return [["write", upper + path.removeprefix(before), _mode(text), "0", "0", text] for path, text in mine.items()]
+
+
+def _accounts(house: House, upper: str) -> list[Step]:
+    """What is ours below /etc."""
+    return [
+        ["write", f"{upper}/{path}", f"{int(mode):o}", "0", "0", str(content)]
+        for path, (content, mode) in house.etc.items()
+    ]
 
 
 def _layer(stage: str, name: str, lower: str, *, rootless: bool) -> Step:
@@ -152,7 +207,11 @@ def _reveal(stage: str, path: str, *, rootless: bool) -> Step:
 
 
 def _emptied(root: str, name: str, shift: Shift) -> Step:
-    return ["?empty", f"{root}/{name}", _owned("mode=1777" if name == "var/tmp" else "mode=0755", shift)]
+    return ["?empty", f"{root}/{name}", _owned(f"mode={_tmp_mode(name)}", shift)]
+
+
+def _tmp_mode(name: str) -> str:
+    return "1777" if name == "var/tmp" else "0755"
 
 
 def _furnish(house: House) -> list[Step]:
@@ -255,7 +314,7 @@ def decode(data: bytes) -> list[Step]:
             end = data.index(b":", place)
             size = int(data[place:end])
             step.append(data[end + 1 : end + 1 + size].decode(errors="surrogateescape"))
-            place = end + 1 + size
+            place = end + 1 + size + 1
         made.append(step)
     return made
 
@@ -267,15 +326,15 @@ def tree_of(steps: Sequence[Step]) -> list[Step]:
 
 
 def encode(steps: Iterable[Sequence[str]]) -> bytes:
-    """Steps as the compiled init reads them: how many words, then each as length (in bytes), colon, text."""
+    """Steps as an init reads them: how many words, then each as length (in bytes), colon, text, and C's end of text."""
     known = [list(step) for step in steps]
-    text = "".join([f"{len(step)}\n" + "".join([f"{len(word)}:{word}" for word in step]) for step in known])
+    text = "".join([f"{len(step)}\n" + "".join([f"{len(word)}:{word}\0" for word in step]) for step in known])
     if text.isascii():  # nearly always: every character is one byte
         return text.encode()
     parts = []
     for step in known:
         words = [_bytes(word) for word in step]
-        parts += [b"%d\n" % len(words), *(b"%d:%b" % (len(word), word) for word in words)]
+        parts += [b"%d\n" % len(words), *(b"%d:%b\0" % (len(word), word) for word in words)]
     return b"".join(parts)
 
 
