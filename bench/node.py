@@ -28,14 +28,17 @@ Story = Callable[[Api, Agent], Coroutine[None, None, list[Row]]]
 
 
 def measure() -> Iterable[Row]:
-    for story in (throughput, crowd, flood):
+    for helper in (True, False):
+        yield from asyncio.run(_with_agent(throughput, helper=helper))
+    for story in (crowd, flood):
         yield from asyncio.run(_with_agent(story))
 
 
-async def _with_agent(story: Story) -> list[Row]:
+async def _with_agent(story: Story, *, helper: bool = True) -> list[Row]:
     with tempfile.TemporaryDirectory() as place:
         api = Api()
-        async with running(api, config(Path(place) / "state")) as agent:
+        level = "auto" if helper else "auto-python"
+        async with running(api, config(Path(place) / "state", level=level)) as agent:
             return await story(api, agent)
 
 
@@ -59,7 +62,7 @@ async def throughput(api: Api, agent: Agent) -> list[Row]:
     bar = 150 if agent.processes.helper else 60
     return [
         Row(f"pods, start → reaped, level {agent.level}, {helper} the helper", rate, "/s", bar, higher_is_better=True),
-        Row("CPU per pod", cost, "ms"),
+        Row(f"CPU per pod, {helper} the helper", cost, "ms"),
     ]
 
 

@@ -6,7 +6,21 @@ import zipfile
 from datetime import timedelta
 
 import pytest
-from world import LEVELS, WAYS, Api, Gate, config, free_port, log_of, opened, pod, running, state_of
+from world import (
+    LEVELS,
+    NOTHING,
+    WAYS,
+    Api,
+    Gate,
+    config,
+    free_port,
+    leftovers,
+    log_of,
+    opened,
+    pod,
+    running,
+    state_of,
+)
 
 from allaboard.api.documents import Key, dig
 from allaboard.api.kinds import CONFIG_MAP, NODE, POD, SECRET, VOLUME
@@ -352,6 +366,27 @@ def test_an_empty_directory_that_grows_too_large_costs_the_pod_its_life(tmp_path
         assert (done["status"]["reason"], "exceeds the limit" in done["status"]["message"]) == ("Evicted", True)
 
     live(tmp_path, best, story)
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level != "D"])
+def test_a_memory_volume_is_as_large_as_it_says_and_all_containers_of_the_pod_see_it(tmp_path, level):
+    async def story(api, agent):
+        volume = [{"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}]
+        mount = {"volumeMounts": [{"name": "v", "mountPath": "/v"}]}
+        line = "echo kept > /v/first; head -c 3000000 /dev/zero > /v/x; wc -c < /v/x"
+        document = pod("a", "cat /v/first; test $(wc -c < /v/x) -lt 1048577", container=mount, volumes=volume)
+        first = {"name": "first", "image": "python", "command": ["sh", "-c", line], **mount}
+        document["spec"]["initContainers"] = [first]
+        await api.create(POD, document)
+        done = await api.phase("a", "Succeeded")
+        assert log_of(agent, done) == "kept\n"
+        assert 0 < int(log_of(agent, done, "first").split()[-1]) <= 2**20
+        await api.delete(POD, Key("default", "a"), grace=0)
+        await api.until(POD, Key("default", "a"), lambda doc: doc is None and not agent.tenants)
+        assert not agent.provision.in_memory(done["metadata"]["uid"])
+
+    live(tmp_path, level, story)
+    assert leftovers(tmp_path / "state") == NOTHING
 
 
 def test_the_directory_of_a_claim_goes_with_its_volume(tmp_path, best):

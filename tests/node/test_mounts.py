@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+from allaboard.node import mounts
 from allaboard.node.environment import MissingSource, Sources
 from allaboard.node.mounts import (
     File,
@@ -169,3 +170,18 @@ RECLAIMED = {
 @pytest.mark.parametrize(("gone", "want"), RECLAIMED.values(), ids=RECLAIMED)
 def test_which_directories_go_with_their_volumes(gone, want):
     assert reclaimed(gone, "/home/volumes") == want
+
+
+SIZES = {
+    "as it says": ({"medium": "Memory", "sizeLimit": "1Mi"}, [None], 2**20),
+    "the pod may have less": ({"medium": "Memory", "sizeLimit": "1Gi"}, ["1Mi", "2Mi"], 3 * 2**20),
+    "the pod's own": ({"medium": "Memory"}, ["1Mi"], 2**20),
+    "one container may have what it likes": ({"medium": "Memory"}, ["1Mi", None], 0),
+    "a disk is measured": ({"sizeLimit": "1Mi"}, ["1Mi"], 0),
+}
+
+
+@pytest.mark.parametrize(("spec", "limits", "want"), SIZES.values(), ids=SIZES)
+def test_how_large_a_memory_volume_is(spec, limits, want):
+    containers = [{"resources": {"limits": {"memory": limit} if limit else {}}} for limit in limits]
+    assert mounts.memory_size({"spec": {"containers": containers}}, mounts.Volume("v", "emptyDir", spec)) == want

@@ -133,8 +133,8 @@ def test_half_a_character_does_not_stop_a_pod():
 
 
 def test_an_init_in_python_finds_its_file_tree_among_the_steps():
-    spec = {"steps": words(), "become": [["cwd", "/"]], "env": {}, "argv": ["true"], "cgroups": ["/g"]}
-    assert steps.tree_of(steps.whole(spec)) == words()
+    parts = {"steps": words(), "groups": [["group", "/g"], ["cgroup", "/g"]]}
+    assert steps.parts_of(steps.whole({**parts, "become": [["cwd", "/"]], "env": {}, "argv": ["true"]})) == parts
 
 
 def judged(program, number, architecture=filters.ARCHITECTURES["x86_64"], flags=0):

@@ -13,7 +13,8 @@ import logging
 import os
 import secrets
 import signal
-from datetime import timedelta
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from allaboard.api.documents import Document, Key, dig
@@ -48,7 +49,7 @@ from allaboard.node import (
 from allaboard.node.config import Config
 from allaboard.node.containers import Containers
 from allaboard.node.environment import MissingSource
-from allaboard.node.facts import Doom
+from allaboard.node.facts import Doom, Facts, Patience
 from allaboard.node.gateway import Gateway
 from allaboard.node.kubelet import Kubelet
 from allaboard.node.logs import Logs, last_lines
@@ -114,7 +115,6 @@ class Agent:
                 self.queue.run,
                 self.register.run,
                 self._speak,
-                self._refresh,
                 self._make_helper,
             )
             doors = [self.serving.run, *([self.kubelet.run] if self.kubelet else [])]
@@ -122,6 +122,7 @@ class Agent:
                 group.create_task(work())
             await self.informer.synced.wait()
             await self._find_tenants()
+            group.create_task(self._refresh())
             self.informer.subscribe(self._changed)
             if self.config.volumes is not None:
                 group.create_task(self.directories.run())
@@ -174,7 +175,7 @@ class Agent:
         self.processes = Processes(self.config.state, self.level, gateway)
         self.provision = Provision(self.client, self.config, self.level, gateway)
         self.provision.services = self.services.documents.values
-        self.provision.hosts_of = self.neighbours.hosts_of
+        self.provision.hosts_of, self.provision.give_memory = self.neighbours.hosts_of, self.processes.give_memory
         if self.level != "D":
             self.provision.groups = cgroups.find(short_name(self.config.state))
         porter = Porter(self.tenants, self.processes, self.logs, self.clock)
@@ -233,11 +234,13 @@ class Agent:
             self.containers.close()
             await self._say_goodbye()
         self.containers.close()
+        self.neighbours.close()
         await self.processes.close(kill=kill)
         self.logs.close()
         self.gateway.close()
         if kill:
             self.provision.groups.close()
+            volumes.unmount_below(self.provision.volatile)  # elsewhere than at level A they went with their namespace
             volumes.take_away(self.provision.volatile)
 
     async def _say_goodbye(self) -> None:
@@ -342,18 +345,22 @@ class Agent:
                 return
             tenant = self.tenants[uid] = Tenant(uid, self.config.state / "pods" / uid, document)
         tenant.document = document
-        verdict = self._decide(tenant)
-        while acts := [act for act in verdict.acts if not isinstance(act, pods.Remove)]:
-            done = await asyncio.gather(*(self._perform(tenant, act) for act in acts))
-            verdict = self._decide(tenant)
-            if not any(done):
+        while acts := [act for act in pods.acts_of(*self._look(tenant)) if not isinstance(act, pods.Remove)]:
+            if not await self._perform_all(tenant, acts):
                 break
+        verdict = pods.decide(*self._look(tenant))
         await self._tell(tenant, verdict)
         if pods.Remove() in verdict.acts:
             await self._remove(tenant)
 
-    def _decide(self, tenant: Tenant) -> pods.Verdict:
-        return pods.decide(tenant.document, tenant.facts(self.config.host), self.clock.now(), self.config.patience)
+    def _look(self, tenant: Tenant) -> tuple[Document, Facts, datetime, Patience]:
+        return tenant.document, tenant.facts(self.config.host), self.clock.now(), self.config.patience
+
+    async def _perform_all(self, tenant: Tenant, acts: Sequence[pods.Act]) -> bool:
+        """Side by side; False where none could be carried out."""
+        if len(acts) == 1:
+            return await self._perform(tenant, acts[0])
+        return any(await asyncio.gather(*(self._perform(tenant, act) for act in acts)))
 
     async def _perform(self, tenant: Tenant, act: pods.Act) -> bool:
         """Carry one act out; False where it could not be and must be tried later."""
@@ -462,7 +469,8 @@ class Agent:
         """Nothing of the pod runs: its namespaces and secrets go, its logs stay as long as the pod is known."""
         tenant.address, tenant.released, tenant.users = "", True, ()
         tenant.devices.clear()
-        await self.processes.ask({"do": "release", "pod": tenant.uid})
+        memory = self.provision.in_memory(tenant.uid)
+        await self.processes.ask({"do": "release", "pod": tenant.uid, "memory": memory})
         await asyncio.to_thread(self.provision.forget, tenant.uid)  # the kernel takes its time over groups
         await self.processes.remove(tenant.place / "volumes")
         tenant.remember()
@@ -507,13 +515,13 @@ class Agent:
                 await self.hands.carry_out(Plan(events=(event,)))
 
     async def _refresh(self) -> None:
-        """Bring rendered volumes of running pods up to date, now and then."""
+        """Bring rendered volumes of running pods up to date, now and then; those of an earlier agent at once."""
         while True:
-            await self.clock.sleep_until(self.clock.now() + self.config.refresh)
             for tenant in list(self.tenants.values()):
-                if tenant.living() and tenant.roots:
+                if tenant.living() and dig(tenant.document, "spec", "volumes"):
                     with contextlib.suppress(MissingSource, Unmountable, ApiError, OSError):
                         await self.provision.volumes(tenant, await self.provision.sources(tenant))
+            await self.clock.sleep_until(self.clock.now() + self.config.refresh)
 
 
 def _is_finished(pod: Document) -> bool:

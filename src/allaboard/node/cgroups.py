@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from allaboard.node.limits import PERIOD, Limits
+from allaboard.node.steps import Step
 
 ROOT = Path("/sys/fs/cgroup")
 WANTED = ("cpu", "memory", "pids")
@@ -29,22 +30,25 @@ class Groups:
     def keeps(self, controller: str) -> bool:
         return controller in self.bases
 
-    def make(self, pod: str, container: str, limits: Limits) -> tuple[str, ...]:
-        """The groups of one container, ready to be joined."""
-        made = {}
-        for controller, base in self.bases.items():
-            if not self._matters(controller, limits):
-                continue
-            path = base / f"pod-{pod}" / container
-            path.parent.mkdir(exist_ok=True)
-            path.mkdir(exist_ok=True)
-            made[controller] = path
+    def paths(self, pod: str, container: str, limits: Limits) -> tuple[str, ...]:
+        """The groups of one container."""
+        wanted = [base for controller, base in self.bases.items() if self._matters(controller, limits)]
+        return tuple(f"{base}/pod-{pod}/{container}" for base in dict.fromkeys(wanted))
+
+    def steps(self, pod: str, container: str, limits: Limits) -> list[Step]:
+        """How the container's init makes its groups, sets their limits and joins them. (Making one takes the kernel a
+        while; the agent has others to look after.)"""
+        made: list[Step] = []
+        for path in self.paths(pod, container, limits):
+            parent = path.rpartition("/")[0]
+            made += [["group", parent], ["group", path]]
             if self.kind == "v2":
-                _write(path.parent / "cgroup.subtree_control", " ".join(f"+{name}" for name in self.bases))
-        for controller, path in made.items():
-            for name, value in self._settings(controller, limits).items():
-                _write(path / name, value)
-        return tuple(dict.fromkeys(str(path) for path in made.values()))
+                made += [["?set", f"{parent}/cgroup.subtree_control", " ".join(f"+{name}" for name in self.bases)]]
+        for controller, base in self.bases.items():
+            if self._matters(controller, limits):
+                settings = self._settings(controller, limits).items()
+                made += [["?set", f"{base}/pod-{pod}/{container}/{name}", value] for name, value in settings]
+        return [*made, *(["cgroup", path] for path in self.paths(pod, container, limits))]
 
     def _matters(self, controller: str, limits: Limits) -> bool:
         """In v1 every controller has a tree of its own, and a group that limits nothing is only work."""
@@ -182,11 +186,13 @@ def _write(path: Path, text: str) -> None:
 
 def _prune(path: Path) -> None:
     """Remove a group and those below it; the last process may need a moment to be gone."""
-    if not path.is_dir():
+    try:
+        with os.scandir(path) as entries:
+            children = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
         return
-    for child in path.iterdir():
-        if child.is_dir():
-            _prune(child)
+    for child in children:
+        _prune(child)
     for _ in range(20):
         try:
             path.rmdir()

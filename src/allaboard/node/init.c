@@ -476,6 +476,16 @@ static int join_group(char **w) {
     return result;
 }
 
+static int group(char **w) { return mkdir(w[0], 0755) && errno != EEXIST ? failed("make %s", w[0]) : 0; }
+
+static int set(char **w) { /* path, text */
+    int file = open(w[0], O_WRONLY | O_CLOEXEC);
+    if (file < 0) return failed("set %s", w[0]);
+    int result = write(file, w[1], strlen(w[1])) < 0 ? failed("set %s", w[0]) : 0;
+    close(file);
+    return result;
+}
+
 static int enter(char **w) { /* all but the users: an init stays the machine's root */
     (void)w;
     for (int kind = 0; kind < 3; kind++)
@@ -492,7 +502,7 @@ static const struct { const char *word; int (*work)(char **); int rest; } WORK[]
     {"users", do_users, 0}, {"groups", do_groups, 1}, {"gid", do_gid, 1}, {"uid", do_uid, 1},
     {"capabilities", do_capabilities, 1}, {"filter", do_filter, 1}, {"no-new-privileges", do_no_new_privileges, 0},
     {"cwd", do_cwd, 1}, {"whole", whole, 4}, {"cover", cover, 2}, {"nothing", nothing, 1}, {"like", like, 2},
-    {"hide", hide, 3},
+    {"hide", hide, 3}, {"group", group, 1}, {"set", set, 2},
 };
 
 static int follow(const struct step *step) {

@@ -50,7 +50,7 @@ def run(place: Place, held: dict[str, int], level: str) -> NoReturn:
         note_at(record, "process", _identity())
         spec = records.read(records.NAME, at=directory).get("spec") or {}
         if place.steps >= 0:
-            spec["steps"] = steps.tree_of(steps.decode(os.pread(place.steps, os.fstat(place.steps).st_size, 0)))
+            spec |= steps.parts_of(steps.decode(os.pread(place.steps, os.fstat(place.steps).st_size, 0)))
         try:
             workload, terminal = _begin(spec, directory, held, level)
             note_at(record, "started", {"at": time.time()})
@@ -82,7 +82,7 @@ def _begin(spec: Document, directory: int, held: dict[str, int], level: str) -> 
     """The container's world, then its workload: (its pid, that of the process that serves its terminal)."""
     os.umask(0o022)
     signal.pthread_sigmask(signal.SIG_BLOCK, {*FORWARDED, signal.SIGCHLD})
-    join_cgroups(spec)
+    Builder(held).follow(spec.get("groups", []))
     streams = _streams(spec, directory)
     if level == "D":
         families.adopt_orphans()
@@ -99,10 +99,8 @@ def _begin(spec: Document, directory: int, held: dict[str, int], level: str) -> 
 
 
 def join_cgroups(spec: Document) -> None:
-    """Put this process (and so everything it starts) under the container's limits; 0 is the writer itself."""
-    for path in spec.get("cgroups", []):
-        with open(f"{path}/cgroup.procs", "w") as file:
-            file.write("0")
+    """Put this process under the limits of a container that runs."""
+    Builder().follow(["cgroup", path] for path in spec.get("cgroups", []))
 
 
 def _streams(spec: Document, directory: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from allaboard.node.hosts import Person
 from allaboard.node.limits import Limits
 from allaboard.node.mounts import Mount
 from allaboard.node.profiles import Profile
-from allaboard.node.steps import House, Shift, Tree, Worker
+from allaboard.node.steps import House, Shift, Step, Tree, Worker
 
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Variables that carry the rendezvous port of a job; where pods share a network each job needs another port.
@@ -52,6 +52,7 @@ class Setting:
     port: int = 0  # of the job, for levels without a network of its own
     limits: Limits = field(default_factory=Limits)
     cgroups: tuple[str, ...] = ()
+    groups: Sequence[Step] = ()  # how those are made
     devices: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)  # variables of devices and the like
     tree: Tree = steps.HERE
@@ -75,7 +76,7 @@ def launch(container: Document, sources: Sources, bound: Sequence[Mount], settin
         raise Refused(f'container "{container["name"]}": {words}')
     spec: Document = {"argv": argv, "env": variables, "cwd": container.get("workingDir") or "/"}
     spec |= {"stdin": bool(container.get("stdin")), "tty": bool(container.get("tty"))}
-    spec |= {"cgroups": list(setting.cgroups)}
+    spec |= {"cgroups": list(setting.cgroups), "groups": list(setting.groups)}
     if setting.level == "D":
         spec = _plain(spec, bound, setting)
     else:

@@ -37,6 +37,7 @@ REMEDIES = {
     "net": "allow network namespaces (CAP_SYS_ADMIN, or user namespaces)",
     "veth": "load the veth module (modprobe veth), and give CAP_NET_ADMIN",
     "overlay": "load the overlay module (modprobe overlay); rootless needs Linux 5.11 or newer",
+    "whole": "memory file systems with trusted attributes (CONFIG_TMPFS_XATTR); without them pods start more slowly",
     "shift": "Linux 5.19 or newer, for users of every pod's own",
     "users": "give root a range, `root:1000000:16777216` in /etc/subuid and /etc/subgid (Linux 5.19 or newer)",
     "uidmap": "install newuidmap (package uidmap) and give this user a range in /etc/subuid and /etc/subgid",

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from allaboard.api import quantity
 from allaboard.api.documents import Document, dig
 from allaboard.node.environment import MissingSource, Sources, decode, expand, field_value, resource_value
 
@@ -198,6 +199,19 @@ def mounts_of(container: Document, roots: Mapping[str, str], variables: Mapping[
         inner, source = _sub_path(entry, variables), roots[entry["name"]]
         found[target] = Mount(source, target, bool(entry.get("readOnly")), inner=inner)
     return [found[target] for target in sorted(found)]
+
+
+def memory_size(pod: Document, volume: Volume) -> int:
+    """Upstream: a memory volume is as large as its sizeLimit and the memory limits of the pod allow. 0: nobody says."""
+    if volume.kind != "emptyDir" or volume.spec.get("medium") != "Memory":
+        return 0
+    limits = [dig(container, "resources", "limits", "memory") for container in pod["spec"].get("containers", [])]
+    own = sum(_bytes(limit) for limit in limits) if limits and all(limits) else 0
+    return min(filter(None, (_bytes(volume.spec.get("sizeLimit") or 0), own)), default=0)
+
+
+def _bytes(amount: str | int) -> int:
+    return int(float(quantity.parse(amount)))
 
 
 def reclaimed(volume: Document, root: str) -> str:

@@ -24,6 +24,7 @@ class Neighbours:
         self.state, self.documents, self.tenants = state, documents, tenants
         self.network, self.volatile = IPv4Network("127.0.0.0/8"), state
         self.book: dict[str, str] = {}
+        self._pen = -1  # writes into the book
         self._news: dict[str, Document] = {}  # by group, one pod of it
         self._told = asyncio.Event()
 
@@ -38,6 +39,12 @@ class Neighbours:
         fresh = self.state / "addresses.new"
         fresh.write_text("".join(f"{place}\t{address}\n" for place, address in self.book.items()))
         os.replace(fresh, self.state / "addresses")
+        self._pen = os.open(self.state / "addresses", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        if self._pen >= 0:
+            os.close(self._pen)
+            self._pen = -1
 
     def settle(self, pod: Document) -> str:
         """The pod's address: what its job and index had before, else a new one; "" when there is none left."""
@@ -55,8 +62,7 @@ class Neighbours:
             if not address:
                 return ""
             self.book[place] = address
-            with open(self.state / "addresses", "a") as file:
-                file.write(f"{place}\t{address}\n")
+            os.write(self._pen, f"{place}\t{address}\n".encode())
         return self.book[place]
 
     def leave(self, pod: Document) -> None:
@@ -86,12 +92,13 @@ class Neighbours:
         """In place: containers see the same file."""
         text = hosts.hosts_file(tenant.document, tenant.address, lines)
         path = self.hosts_of(tenant)
-        if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            path.chmod(0o644)
-        if path.read_text() != text:
-            path.write_text(text)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        with open(descriptor, "r+b", buffering=0) as file:
+            if file.read() != text.encode():
+                os.fchmod(descriptor, 0o644)
+                os.pwrite(descriptor, text.encode(), 0)
+                os.ftruncate(descriptor, len(text.encode()))
 
     def notice(self, pod: Document) -> None:
         """Somebody is new; those who share a subdomain will be told together."""

@@ -69,10 +69,17 @@ class Verdict:
 
 def decide(pod: Document, facts: Facts, now: datetime, patience: Patience) -> Verdict:
     """One look at a pod."""
-    doom = facts.doom or _overdue(pod, now)
-    life = Life(pod, facts, members(pod), doom, now, patience)
-    acts = tuple(_acts(life))
-    return Verdict(acts, status_of(life), tuple(_words(life)), _again(life))
+    life = _life(pod, facts, now, patience)
+    return Verdict(tuple(_acts(life)), status_of(life), tuple(_words(life)), _again(life))
+
+
+def acts_of(pod: Document, facts: Facts, now: datetime, patience: Patience) -> tuple[Act, ...]:
+    """The same look, by one who has nothing to say yet."""
+    return tuple(_acts(_life(pod, facts, now, patience)))
+
+
+def _life(pod: Document, facts: Facts, now: datetime, patience: Patience) -> Life:
+    return Life(pod, facts, members(pod), facts.doom or _overdue(pod, now), now, patience)
 
 
 def _overdue(pod: Document, now: datetime) -> Doom | None:

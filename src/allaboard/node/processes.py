@@ -114,6 +114,10 @@ class Processes:
                 log.warning("compiled init %s: %s; containers are started without it", self.helper, problem)
                 self.helper = None
 
+    async def give_memory(self, place: Path, options: str) -> None:
+        """Make a directory a piece of memory of its own, where it is not one already."""
+        await self.ask({"do": "memory", "path": str(place), "options": options})
+
     async def remove(self, place: Path) -> None:
         """Take a tree away, also what belongs to users of the cluster's namespace."""
         if not place.exists():
@@ -229,7 +233,7 @@ class Processes:
         if spec.get("stdin") and not (attempt.place / "stdin").exists():
             os.mkfifo(attempt.place / "stdin", 0o600)
         inner = {"number": attempt.number, "streak": attempt.streak, "id": attempt.id}
-        document = {name: value for name, value in spec.items() if name != "steps"}
+        document = {name: value for name, value in spec.items() if name not in ("steps", "groups")}
         document |= {"attempt": inner, "created": attempt.created.timestamp()}
         records.note(attempt.place / records.NAME, "spec", document)
         reading, writing = pipe()

@@ -12,7 +12,7 @@ import json
 import logging
 import os
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -85,6 +85,7 @@ class Provision:
         self.devices: list[Device] = []
         self.taken: Callable[[], set[str]] = set
         self.services: Callable[[], Iterable[Document]] = tuple
+        self.give_memory: Callable[[Path, str], Awaitable[None]]
         self.hosts_of: Callable[[Tenant], Path] = lambda tenant: self.volatile / tenant.uid
         self.environments = Environments(config.environments or config.state / "environments")
 
@@ -124,11 +125,11 @@ class Provision:
             tenant.remember()
         return [device for device in self.devices if device.id in tenant.devices.get(name, ())]
 
-    def _limits(self, tenant: Tenant, container: Document) -> tuple[Limits, tuple[str, ...]]:
-        """A container's limits and the groups that keep them."""
-        limits = limits_of(container, plain=not self.groups.keeps("memory"))
-        self.groups.forget(tenant.uid, container["name"])
-        return limits, self.groups.make(tenant.uid, container["name"], limits)
+    def _limits(self, tenant: Tenant, container: Document) -> Limits:
+        """A container's limits; the groups of an attempt before this one are gone, and its counters with them."""
+        if tenant.last(container["name"]) is not None:
+            self.groups.forget(tenant.uid, container["name"])
+        return limits_of(container, plain=not self.groups.keeps("memory"))
 
     async def sources(self, tenant: Tenant) -> Sources:
         """Every object the pod's environment and volumes may draw on."""
@@ -181,7 +182,19 @@ class Provision:
         memory = volume.spec.get("medium") == "Memory"
         root = (self.volatile / tenant.uid if memory else tenant.place / "volumes") / volume.name
         volumes.make_empty(root, group)
+        size = mounts.memory_size(tenant.document, volume)
+        if size and self.level != "D":
+            mine = group if self.level == "A" and group is not None else None
+            await self.give_memory(root, f"size={size}," + ("mode=0777" if mine is None else f"mode=2777,gid={mine}"))
         return str(root)
+
+    def in_memory(self, uid: str) -> list[str]:
+        """The directories of a pod that may be file systems of their own."""
+        try:
+            with os.scandir(self.volatile / uid) as entries:
+                return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+        except OSError:
+            return []
 
     def _host_path(self, volume: Volume) -> str:
         path = str(volume.spec.get("path", ""))
@@ -247,7 +260,7 @@ class Provision:
         port = self.ports.of(job) if self.level in "CD" else 0
         scratch = tenant.place / "work"
         tools = self.environments.tools(python)
-        limits, cgroups = self._limits(tenant, container)
+        limits, group = self._limits(tenant, container), (tenant.uid, container["name"])
         gpus = self._gpus(tenant, container)
         names = tenant.place / "names.json"
         if self.level == "D":
@@ -268,7 +281,8 @@ class Provision:
             names=peers if self.level == "D" else {},
             port=port,
             limits=limits,
-            cgroups=cgroups,
+            cgroups=self.groups.paths(*group, limits),
+            groups=self.groups.steps(*group, limits),
             devices=devices.device_nodes(gpus),
             extra=self._extra(tenant) | devices.variables(gpus, any_here=bool(self.devices)),
             tree=self.host_tree(),

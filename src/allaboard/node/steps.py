@@ -296,7 +296,7 @@ def _mask(kept: Iterable[int]) -> str:
 
 def whole(spec: Document) -> list[Step]:
     """A launch document as one list: where it belongs, its tree, the fork, and what that becomes."""
-    made: list[Step] = [["cgroup", path] for path in spec.get("cgroups", [])]
+    made: list[Step] = list(spec.get("groups", []))
     made += [["streams", "fifo" if spec.get("stdin") else "null"], ["enter"], *spec["steps"]]
     made += [["spawn", "tty" if spec.get("tty") else ""], *spec["become"]]
     made += [["env", f"{name}={value}"] for name, value in spec["env"].items()]
@@ -319,10 +319,11 @@ def decode(data: bytes) -> list[Step]:
     return made
 
 
-def tree_of(steps: Sequence[Step]) -> list[Step]:
-    """Of a whole list: what makes the file tree."""
+def parts_of(steps: Sequence[Step]) -> dict[str, list[Step]]:
+    """Of a whole list: what makes the control groups, and what makes the file tree."""
     words = [step[0] for step in steps]
-    return list(steps[words.index("enter") + 1 : words.index("spawn")])
+    tree = steps[words.index("enter") + 1 : words.index("spawn")]
+    return {"groups": list(steps[: words.index("streams")]), "steps": list(tree)}
 
 
 def encode(steps: Iterable[Sequence[str]]) -> bytes:

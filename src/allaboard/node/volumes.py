@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from allaboard.node import syscalls
+from allaboard.node.builder import mounts_below
 from allaboard.node.mounts import File, safe_mode
 
 DATA = "..data"
@@ -101,6 +103,13 @@ def size_of(root: Path) -> int:
             with contextlib.suppress(OSError):
                 total += os.lstat(os.path.join(folder, name)).st_blocks * 512
     return total
+
+
+def unmount_below(root: Path) -> None:
+    """What is mounted inside a directory goes, and with it what it holds."""
+    with contextlib.suppress(OSError):
+        for place in mounts_below(str(root)):
+            syscalls.unmount(place)
 
 
 def take_away(root: Path) -> None:

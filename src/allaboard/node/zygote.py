@@ -165,8 +165,17 @@ class Zygote:
         assert self.homes is not None
         return sandbox.make_pod(request, self.network, self.homes)
 
+    def on_memory(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
+        """A piece of memory with a size, where all containers of a pod will see it."""
+        if not os.path.ismount(request["path"]):
+            syscalls.mount("tmpfs", request["path"], "tmpfs", syscalls.MS_NODEV, request["options"])
+        return {}, []
+
     def on_release(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
         """The pod's namespaces vanish with their last descriptor, and its device with them (asking takes 40 ms)."""
+        for path in request.get("memory", ()):
+            with contextlib.suppress(OSError):  # a directory like any other
+                syscalls.unmount(path)
         for descriptor in self.pods.pop(request["pod"], {}).values():
             os.close(descriptor)
         return {}, []
