@@ -30,6 +30,31 @@ SHOWN = {
 }
 
 
+# A job that was just made, as seen by somebody who looks now and then.
+RUNS = "  queued 2.5 s ▸ scheduled ▸ running on n"
+GLANCES = {
+    "every phase": (STARTS, "  queued 500 ms ▸ scheduled 2.0 s ▸ running on n"),
+    "first seen with a place": (STARTS[1:], "  queued 500 ms ▸ scheduled 2.0 s ▸ running on n"),
+    "first seen at work": (STARTS[2:], RUNS),
+    "seen waiting and at work": ([STARTS[0], STARTS[2]], RUNS),
+    "first seen when it was over": ([moved("Complete", 2.5)], RUNS),
+    "seen at work and when it was over": ([STARTS[2], moved("Complete", 9)], RUNS),
+    "failed before it ran": ([moved("Failed", 1)], "  queued"),
+    "begun again": (
+        [STARTS[2], moved("Pending", 5), moved("Running", 7)],
+        f"{RUNS}\n  queued 2.0 s ▸ scheduled ▸ running on n",
+    ),
+}
+
+
+def test_a_new_job_has_passed_what_nobody_saw(capsys):
+    for name, (happenings, talk) in GLANCES.items():
+        with Screen(made=START) as shown:
+            for happening in happenings:
+                shown.show(happening)
+        assert capsys.readouterr().err.rstrip("\n") == talk, name
+
+
 def test_what_is_shown(capsys):
     for name, (happenings, talk, data) in SHOWN.items():
         with Screen() as shown:

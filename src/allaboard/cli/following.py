@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from datetime import datetime
 from types import TracebackType
 
@@ -27,16 +28,20 @@ SHOWN_LINES = 8
 
 
 class Screen:
-    """Lines above, a bar below on a terminal; plain lines in a pipe."""
+    """Lines above, a bar below on a terminal; plain lines in a pipe.
 
-    def __init__(self) -> None:
+    A job that was made at a moment we know has been queued since, whatever it was when it was first seen.
+    """
+
+    def __init__(self, made: datetime | None = None) -> None:
         self.console = Console(stderr=True, highlight=False, soft_wrap=True)
         columns = (TextColumn("  "), BarColumn(28), TextColumn("{task.percentage:>3.0f} %  {task.description}"))
         self.bar = Progress(*columns, console=self.console, transient=True)
         self.task: TaskID | None = None
         self.live = self.console.is_terminal
-        self.since: datetime | None = None
-        self.phases: list[str] = []  # passed, and not said yet
+        self.since = made
+        self.phase = "Pending" if made else ""
+        self.phases = ["queued"] if made else []  # passed, and not said yet
         self.width = 2
 
     def __enter__(self) -> Screen:
@@ -75,15 +80,15 @@ class Screen:
 
     def _moved(self, moved: Moved) -> None:
         """Phases gather on one line, each with how long it took, until the job runs or something else is to be said."""
-        word = PHASES.get(moved.phase)
-        if word is None:
+        reached = "Running" if moved.phase == "Complete" and self.phase else moved.phase
+        if reached not in PHASES or reached == self.phase:
             return
         if self.since is not None:
             self.phases[-1:] = [f"{last} {self._took(moved)}" for last in self.phases[-1:]]
-        where = f" on {', '.join(moved.job.nodes)}" if moved.phase == "Running" else ""
-        self.phases.append(f"{word}{where}")
-        self.since = moved.moment
-        if moved.phase == "Running":
+        where = f" on {', '.join(moved.job.nodes)}" if reached == "Running" else ""
+        self.phases += [*unseen(self.phase, reached), f"{PHASES[reached]}{where}"]
+        self.since, self.phase = moved.moment, reached
+        if reached == "Running":
             self._flush()
 
     def _took(self, moved: Moved) -> str:
@@ -113,13 +118,29 @@ class Screen:
             screen.say(text)
 
 
-async def follow(client: RemoteClient, key: Key) -> Job | None:
-    """Show a job until it is over; the job as it was last seen, or None when it was deleted."""
+def unseen(last: str, reached: str) -> list[str]:
+    """What a job went through between two looks, in words; nobody knows how long that took."""
+    order = list(PHASES)
+    return [PHASES[phase] for phase in order[order.index(last) + 1 : order.index(reached)]] if last else []
+
+
+def _never() -> bool:
+    return False
+
+
+async def follow(
+    client: RemoteClient, key: Key, *, made: datetime | None = None, is_early: Callable[[], bool] = _never
+) -> Job | None:
+    """Show a job until it is over; the job as it was last seen, or None when it was deleted.
+
+    While it is early, why the job waits is not worth telling.
+    """
     follower = Follower(client, key, SystemClock())
     last: Job | None = None
-    with Screen() as shown:
+    with Screen(made) as shown:
         async for happening in follower.happenings():
-            shown.show(happening)
+            if not (isinstance(happening, Waits) and is_early()):
+                shown.show(happening)
             last = follower.job or last
     return last if follower.job is not None else None
 

@@ -15,6 +15,7 @@ from allaboard.cli import following, planes, screen, session, wishes
 from allaboard.cli.apply import apply_one
 from allaboard.cli.manifests import Manifest
 from allaboard.cli.session import Session
+from allaboard.kube.clock import SystemClock
 from allaboard.sdk import asking
 from allaboard.sdk.home import Home, Running
 from allaboard.sdk.jobs import Job
@@ -105,9 +106,14 @@ async def _followed(open_session: Session, key: Key, ours: Running | None, delet
 
 async def _shown(open_session: Session, key: Key, ours: Running | None) -> Job | None:
     """A plane of our own makes the pods while its nodes start: nobody needs to hear that nodes are missing."""
-    if ours is not None:
-        await planes.nodes_are_ready(Home.default(), ours)
-    return await following.follow(open_session.client, key)
+    made = SystemClock().now()
+    if ours is None:
+        return await following.follow(open_session.client, key, made=made)
+    starting = asyncio.ensure_future(planes.nodes_are_ready(Home.default(), ours))
+    try:
+        return await following.follow(open_session.client, key, made=made, is_early=lambda: not starting.done())
+    finally:
+        starting.cancel()
 
 
 async def _left(open_session: Session, key: Key, delete_on_interrupt: bool) -> None:
