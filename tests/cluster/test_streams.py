@@ -112,3 +112,19 @@ def test_a_watch_ends_when_its_time_is_up():
             )
 
     story_of(test)
+
+
+def test_a_watch_whose_time_is_up_before_it_began_ends_with_a_bookmark():
+    """A busy server may take longer over the first lines than the client gave it."""
+
+    async def test(plane):
+        loop = asyncio.get_running_loop()
+        stream = stream_of(plane, timeoutSeconds="1", allowWatchBookmarks="true")
+        chunks = [await anext(lines := stream.lines())]
+        passed, loop.time = loop.time, lambda: passed() + 5
+        chunks += [chunk async for chunk in lines]
+        loop.time = passed
+        types = [json.loads(line)["type"] for chunk in chunks for line in chunk.splitlines()]
+        assert types[-2:] == ["BOOKMARK", "BOOKMARK"]
+
+    story_of(test)

@@ -85,19 +85,21 @@ class Stream:
         loop = asyncio.get_running_loop()
         due = loop.time() + MINUTE
         floor, watched_from = int(self.wanted.query.revision or 0), self.store.committed + 1
-        while loop.time() < ends:
+        now = 0.0
+        while now < ends:  # looked at once in a round: what ends late has its last bookmark all the same
             await watcher.ready(min(ends, due) if self.wanted.bookmarks else ends)
             since, seen = watcher.position, watcher.take()
             if self.place.rules.converter is not None:
                 await ready(self.place.rules, (item for _, item in seen), self.store)
+            now = loop.time()
             if floor > self.store.committed:
                 continue
             if seen and watched_from > floor:
                 yield self._shared((since, watcher.position), seen)
             elif seen:
                 yield b"".join([self._line(type_, item) for type_, item in seen if item.revision > floor])
-            if self.wanted.bookmarks and loop.time() >= min(due, ends):
-                due = loop.time() + MINUTE
+            if self.wanted.bookmarks and now >= min(due, ends):
+                due = now + MINUTE
                 yield self._bookmark({})
 
     def _shared(self, span: tuple[int, int], seen: Sequence[Seen]) -> bytes:
