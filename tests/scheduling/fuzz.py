@@ -27,7 +27,7 @@ from allaboard.scheduling.policy import DEFAULT, Policy
 from allaboard.scheduling.replay import told
 from allaboard.scheduling.selfcheck import differences
 from allaboard.scheduling.state import State
-from allaboard.scheduling.telling import task_of
+from allaboard.scheduling.telling import task_of, world_of
 from tests.scheduling.chance import cluster, singles
 from tests.scheduling.worlds import NOW, carried_out
 
@@ -125,8 +125,16 @@ def steady(facts: World, policy: Policy, rng: random.Random, steps: int = 80) ->
             leaving.remove(name)
         yield from oversold(state)
         if not (decisions.binds or decisions.evictions or leaving or gone):
+            yield from awake(state, policy)
             return
     yield f"an end: still at work after {steps} steps"
+
+
+def awake(state: State, policy: Policy) -> Broken:
+    """Who rests has nothing left to do: a state that remembers nothing of earlier cycles finds nothing either."""
+    fresh = cycle(State.build(world_of(state)), policy, NOW)
+    for gang in {bind.gang for bind in fresh.binds} | {eviction.by for eviction in fresh.evictions}:
+        yield f"nothing overlooked: {gang} waits for what it could have"
 
 
 def generous(rng: random.Random) -> Broken:

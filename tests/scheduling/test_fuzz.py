@@ -6,13 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.decisions import Bind, Decisions, Eviction
 from allaboard.scheduling.facts import Queue, Share, World
+from allaboard.scheduling.memory import Refused
 from allaboard.scheduling.policy import DEFAULT
+from allaboard.scheduling.reasons import Reason
 from allaboard.scheduling.state import State
 from allaboard.scheduling.telling import task_of
 from tests.scheduling import fuzz
-from tests.scheduling.worlds import gang, node, world
+from tests.scheduling.worlds import NOW, gang, node, world
 
 SEEDS = {
     "whoever had made room was promised the place of the gang he made it for": 138,
@@ -26,6 +29,7 @@ SEEDS = {
     "a promise inside a topology was not kept": 300005,
     "a node that was given back its room stood on the ladder twice": 607890,
     "an elastic gang kept its minimum of what it was promised, and had more room made": 6825,
+    "a gang was not asked again after the deeds of the cycle that refused it": 60,
     "a promise inside a topology was refused for a better place beside it": 24083,
     "consolidation gave what a reservation kept, and the promise was not kept": 28816,
 }
@@ -74,6 +78,13 @@ def test_room_made_in_vain_again_and_again_is_noticed(monkeypatch):
     facts = World((node("a", 1.0),), world("a:1").queues, (gang("x", at="a"), gang("y")))
     (words,) = fuzz.steady(facts, DEFAULT, fuzz.random.Random(0))
     assert words == "once is enough: ('x', 'y') made room three times in vain"
+
+
+def test_a_gang_that_is_never_asked_is_noticed():
+    state = State.build(world("a:4", "x:2x1"))
+    state.memory.refused["x"] = Refused(state.memory.relief, Reason("Fragmented", ""))
+    assert not cycle(state, DEFAULT, NOW).binds
+    assert list(fuzz.awake(state, DEFAULT)) == ["nothing overlooked: x waits for what it could have"]
 
 
 def test_a_queue_below_its_own_is_noticed():

@@ -97,8 +97,9 @@ def test_a_cycle_without_change_is_the_last_one_without_its_deeds():
 
 def test_a_refused_gang_is_not_asked_again_until_something_could_help():
     state = State.build(world("a:2", "x:2x1 y:1x1"))
-    cycle(state, DEFAULT, NOW)
-    cycle(state, DEFAULT, NOW)
+    first = cycle(state, DEFAULT, NOW)
+    assert not state.memory.hopeless(NOW), "what a cycle did may help those it had refused before"
+    assert cycle(state, DEFAULT, NOW).reasons["y"] == first.reasons["y"], "who came first is not unsaid"
     assert state.memory.hopeless(NOW) == {"y"}
     state.put_gang(gang("z", 1, 0.0, created=9.0))
     assert state.memory.hopeless(NOW) == {"y"}

@@ -10,6 +10,7 @@ from allaboard.scheduling.context import in_context
 from allaboard.scheduling.decisions import Bind, Decisions, Eviction, Promise
 from allaboard.scheduling.explain import not_asked, reserved
 from allaboard.scheduling.facts import Status
+from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.line import Outlook, placed
 from allaboard.scheduling.memory import Refused
 from allaboard.scheduling.policy import Policy
@@ -27,7 +28,7 @@ SHARES_MOVE = 60.0
 def cycle(state: State, policy: Policy, now: float) -> Decisions:
     """Decide once. Binds stay in the state as BINDING, evictions as RELEASING; promises are taken back.
 
-    Without any change since the last cycle, and before its deadline, the answer is the last one without its deeds.
+    Without any change since a cycle that did nothing, and before its deadline, the answer is that one.
     """
     memory = state.memory
     if memory.last and memory.last[0] == (memory.version, policy):
@@ -60,6 +61,9 @@ def close(session: Session, decisions: Decisions) -> None:
     _remember_refused(session, decisions)
     rest = replace(decisions, binds=(), evictions=(), started=(), stale={})
     state.memory.last = ((state.memory.version, session.policy), rest)
+    if decisions.binds or decisions.evictions:
+        # What was done may help those who were asked before it was: only a cycle without deeds is the last word.
+        state.memory.done()
 
 
 def _remember_refused(session: Session, decisions: Decisions) -> None:
@@ -67,8 +71,9 @@ def _remember_refused(session: Session, decisions: Decisions) -> None:
     memory, kept = session.state.memory, session.reservation
     asked = {promise.gang for promise in decisions.pipelined} | ({kept.gang.name} if kept is not None else set())
     for name, reason in decisions.reasons.items():
-        if name not in session.skipped and name not in asked:
-            memory.refused[name] = Refused(memory.relief, reason, session.retries.get(name))
+        if name not in session.skipped:
+            until = session.now if name in asked else session.retries.get(name)
+            memory.refused[name] = Refused(memory.relief, reason, until)
 
 
 def decided(session: Session) -> Decisions:
@@ -146,7 +151,7 @@ def _reasons(session: Session, promises: list[Promise]) -> dict[str, Reason]:
         if name in places:
             reason = reserved(gang, places[name])
         elif (refused := session.refusals.reason(gang)) is not None:
-            reason = in_context(session, outlook, gang, refused)
+            reason = _first_told(state, gang, in_context(session, outlook, gang, refused))
         elif name in session.skipped:
             reason = state.memory.refused[name].reason
         else:
@@ -154,3 +159,10 @@ def _reasons(session: Session, promises: list[Promise]) -> dict[str, Reason]:
         if reason is not None:
             found[name] = reason
     return placed(session, found)
+
+
+def _first_told(state: State, gang: GangRow, reason: Reason) -> Reason:
+    """Who came first is seen in the cycle that served them: a look right after it does not unsay it."""
+    before = state.memory.told(gang.name)
+    behind = before is not None and before.code in ("BehindPriority", "BehindOrder")
+    return before if before is not None and behind and reason.verdict == before.verdict else reason

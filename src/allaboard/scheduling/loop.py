@@ -89,7 +89,7 @@ class Scheduler:
             self.snapshot.doubt()
             raise
         metrics.CYCLE.set((time.perf_counter() - started) * 1000)
-        self._deadline = decisions.deadline
+        self._deadline = _next_look(decisions, now)
         plan = said + self._plan(decisions, moment)
         self._assume(decisions, now)
         self._count(decisions, now)
@@ -248,6 +248,12 @@ class Scheduler:
 def _for_nodes(why: Reason, *, young: bool) -> bool:
     """Whether a gang waits for nodes that are on their way: `young` when the last has just come."""
     return (why.code, why.verdict) == ("NodesUnready", WAITING) or (young and why.code == "NeverFits")
+
+
+def _next_look(decisions: Decisions, now: float) -> float | None:
+    """What was done may help others at once, also when no event comes of it."""
+    soon = now + SECOND_LOOK.total_seconds() if decisions.binds or decisions.evictions else None
+    return min((moment for moment in (soon, decisions.deadline) if moment is not None), default=None)
 
 
 def _gang_of(request: Document) -> str:

@@ -25,6 +25,8 @@ class Memory:
 
     version: int = 0
     relief: int = 0
+    deeds: int = 0
+    """What `relief` came to by the deeds of a cycle."""
     refused: dict[str, Refused] = field(default_factory=dict)
     last: tuple[object, Decisions] | None = None
     ledger: Ledger = field(default_factory=Ledger)
@@ -38,6 +40,18 @@ class Memory:
     def changed(self, *, helps: bool) -> None:
         self.version += 1
         self.relief += helps
+
+    def done(self) -> None:
+        """A cycle bound or evicted somebody."""
+        self.last = None
+        self.relief += 1
+        self.deeds = self.relief
+
+    def told(self, name: str) -> Reason | None:
+        """What a gang heard in the cycle whose deeds are all that happened since."""
+        known = self.refused.get(name)
+        alone = self.relief == self.deeds and known is not None and known.relief == self.deeds - 1
+        return known.reason if known is not None and alone else None
 
     def hopeless(self, now: float) -> frozenset[str]:
         """Gangs that were refused when nothing that could help them has changed since, time included."""

@@ -30,7 +30,6 @@ def settle(state: State, origin: dict[int, Status], holdings: Holdings) -> None:
     state.nodes.tidy()
     for gang in {state.members[row].gang for row in origin}:
         state.review(gang)
-    state.memory.relief += bool(origin)
 
 
 def _land(state: State, row: int, before: Status) -> None:
