@@ -17,7 +17,7 @@ from tests.examples.machine import ROOT, environments, missing
 EXAMPLES = ROOT / "examples"
 FOLDERS = sorted(path.name for path in EXAMPLES.iterdir() if (path / "README.md").exists())
 FIELDS = {"needs", "fast", "says"}
-PATIENCE = 400  # seconds for one command; two cores are little for four JAX processes
+PATIENCE = 1200  # seconds for one command; two cores are little for four JAX processes, and others may use them
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,8 @@ class Containers:
             return Trouble("CreateContainerError", str(problem))
         self._say_image(tenant, container)
         place = tenant.attempt_place(act.name, act.attempt)
-        volumes.take_away(place)
+        if place.exists():
+            volumes.take_away(place)
         attempt = Attempt(place, act.name, act.attempt, act.streak, secrets.token_hex(32), self.clock.now())
         begun = lambda: self._began(tenant, attempt)
         try:

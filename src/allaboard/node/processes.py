@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import logging
 import os
@@ -13,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -77,7 +77,8 @@ class Processes:
     def __init__(self, state: Path, level: str, gateway: str) -> None:
         self.state, self.level, self.gateway = state, level, gateway
         self._socket: socket.socket | None = None
-        self._waiting: deque[asyncio.Future[tuple[Document, list[int]]]] = deque()
+        self._waiting: dict[int, asyncio.Future[tuple[Document, list[int]]]] = {}
+        self._number = itertools.count()
         self._opening = asyncio.Lock()
         self._closed = False
         self.children: dict[str, int] = {}
@@ -197,7 +198,7 @@ class Processes:
         if message is None:
             self._lost()
             return
-        waiter = self._waiting.popleft()
+        waiter = self._waiting.pop(message[0]["id"])
         if not waiter.cancelled():
             waiter.set_result(message)
 
@@ -206,20 +207,21 @@ class Processes:
         if link is not None:
             asyncio.get_running_loop().remove_reader(link)
             link.close()
-        while self._waiting:
-            waiter = self._waiting.popleft()
+        waiting, self._waiting = self._waiting, {}
+        for waiter in waiting.values():
             if not waiter.done():
                 waiter.set_exception(ConnectionError("the zygote is gone"))
 
     async def ask(self, request: Document, descriptors: Sequence[int] = ()) -> tuple[Document, list[int]]:
-        """One request; answers come in order. An answer with an error raises it."""
+        """One request; its answer bears its number. An answer with an error raises it."""
         if self._socket is None:
             await self.open()
         assert self._socket is not None
         waiter: asyncio.Future[tuple[Document, list[int]]] = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
+        number = next(self._number)
+        self._waiting[number] = waiter
         try:
-            zygote.send(self._socket, request, list(descriptors))
+            zygote.send(self._socket, request | {"id": number}, list(descriptors))
         except OSError:
             self._lost()
         answer, given = await waiter

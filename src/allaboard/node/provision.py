@@ -232,7 +232,7 @@ class Provision:
     def container(self, tenant: Tenant, container: Document, sources: Sources, peers: dict[str, str]) -> Document:
         """The launch document of one container."""
         setting = self._setting(tenant, container, peers)
-        variables = environment.resolve(container, sources)
+        variables = environment.resolve(container, sources) if container.get("volumeMounts") else {}
         bound = mounts.mounts_of(container, tenant.roots, variables)
         for mount in bound if self.level == "D" else ():  # elsewhere the container's init makes what is missing
             if not os.path.exists(mount.path):
@@ -246,10 +246,10 @@ class Provision:
 
     def _new_message(self, tenant: Tenant, container: Document) -> Path:
         path = self.message_file(tenant, container["name"])
-        path.parent.mkdir(parents=True, exist_ok=True)
         path.unlink(missing_ok=True)
-        path.touch()
-        path.chmod(0o666)  # whoever the container runs as
+        made = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        os.fchmod(made, 0o666)  # whoever the container runs as
+        os.close(made)
         return path
 
     def _setting(self, tenant: Tenant, container: Document, peers: dict[str, str]) -> launch.Setting:

@@ -28,6 +28,7 @@ class Network:
 
     gateway: str
     wire: Wire
+    has_ipv6: bool = False
 
 
 def open_network(gateway: str) -> Network:
@@ -36,9 +37,10 @@ def open_network(gateway: str) -> Network:
     loopback = _link_index("lo")
     wire.ask(netlink.link_up(loopback), netlink.address(loopback, gateway))
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-    with contextlib.suppress(OSError):  # a kernel without IPv6
-        Path("/proc/sys/net/ipv6/conf/default/disable_ipv6").write_text("1")
-    return Network(gateway, wire)
+    silent = Path("/proc/sys/net/ipv6/conf/default/disable_ipv6")
+    if silent.exists():
+        silent.write_text("1")
+    return Network(gateway, wire, has_ipv6=silent.exists())
 
 
 class Homes:
@@ -133,9 +135,8 @@ def _connect(spec: Document, network: Network, namespace: int) -> None:
     inside = Wire()
     try:
         eth0 = _link_index("eth0")
-        with contextlib.suppress(OSError):  # a kernel without IPv6
-            inside.ask(netlink.no_link_local(eth0))
         inside.ask(
+            *([netlink.no_link_local(eth0)] if network.has_ipv6 else []),
             netlink.link_up(_link_index("lo")),
             netlink.address(eth0, spec["address"]),
             netlink.link_up(eth0),

@@ -23,7 +23,9 @@ import socket
 import struct
 import sys
 import termios
+from collections import deque
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
@@ -65,6 +67,15 @@ def receive(connection: socket.socket) -> tuple[Document, list[int]] | None:
     return json.loads(b"".join(parts)), list(descriptors)
 
 
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A container that was asked for and is being made by another."""
+
+    connection: socket.socket
+    request: Document
+    descriptors: list[int]
+
+
 class Zygote:
     """What is held: the network, the pods' namespaces, and which container is which child."""
 
@@ -76,6 +87,7 @@ class Zygote:
         self.guests: set[int] = set()  # commands run beside a workload
         self.helper: socket.socket | None = None  # the compiled init, where there is one
         self.helper_pid = 0
+        self.waiting: deque[Start] = deque()  # for its answers, which come in order
         self.homes: sandbox.Homes | None = None
         self.selector = selectors.DefaultSelector()
         self.leaving = False
@@ -128,6 +140,11 @@ class Zygote:
             connection.close()
             return
         request, descriptors = message
+        if request["do"] == "start" and self._hand_on(Start(connection, request, descriptors)):
+            return
+        self._answer(connection, request, descriptors)
+
+    def _answer(self, connection: socket.socket, request: Document, descriptors: list[int]) -> None:
         try:
             answer, given = getattr(self, "on_" + request["do"])(request, descriptors)
         except OSError as problem:
@@ -135,12 +152,13 @@ class Zygote:
         for descriptor in descriptors:
             os.close(descriptor)
         with contextlib.suppress(OSError):
-            send(connection, answer, given)
+            send(connection, answer | {"id": request["id"]}, given)
         for descriptor in given:
             os.close(descriptor)
 
     def on_settle(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
-        """What still waits on other connections is done first; then: which children live."""
+        """What still waits, here or on other connections, is done first; then: which children live."""
+        self._hear_all()
         children = {place: pid for pid, place in self.children.items()}
         return {"children": children, "pods": sorted(self.pods), "users": _how_many_users()}, []
 
@@ -182,12 +200,14 @@ class Zygote:
 
     def on_helper(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
         """From now on the compiled init makes containers; it ends with us."""
+        self._part()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             theirs.set_inheritable(True)
             words = [request["path"], str(self.state), str(theirs.fileno())]
             self.helper_pid = os.posix_spawn(request["path"], words, {})
         self.helper = ours
+        self.selector.register(ours, selectors.EVENT_READ, self._hear_helper)
         return {"pid": self.helper_pid}, []
 
     def on_start(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
@@ -196,31 +216,54 @@ class Zygote:
             # We may be new, and the pod older: without its namespaces a container would stand in ours.
             raise FileNotFoundError(errno.ENOENT, "the pod has no namespaces")
         place, held = request["dir"], self.pods.get(request["pod"], {})
-        pid = self._ask_helper(place, held, descriptors) if request.get("helper") else 0
-        if pid:
-            return {"pid": pid}, []
+        if "pid" in request:  # the compiled init made it, or (less than 0) could not
+            if request["pid"] < 0:
+                raise OSError(-request["pid"], f"clone: {os.strerror(-request['pid'])}")
+            self._remember(request["pid"], place)
+            return {"pid": request["pid"]}, []
         pid = syscalls.fork_into(syscalls.NEWPID | syscalls.NEWNS) if self.level != "D" else os.fork()
         if pid == 0:
             self._leave_to(lambda: inits.run(inits.Place(place, *descriptors), held, self.level))
         self.children[pid] = place
         return {"pid": pid}, []
 
-    def _ask_helper(self, place: str, held: dict[str, int], given: list[int]) -> int:
-        """The pid of a container the compiled init made; 0 where it could not: then we do it ourselves."""
-        if self.helper is None:
-            return 0
+    def _hand_on(self, start: Start) -> bool:
+        """Let the compiled init make a container, and go on with others until it answers; False where it cannot."""
+        pod = start.request["pod"]
+        if self.helper is None or not start.request.get("helper") or pod not in self.pods:
+            return False
+        held = self.pods[pod]
+        self.waiting.append(start)
         try:
-            text = f"{place}\n{' '.join(held)}".encode()
-            socket.send_fds(self.helper, [text], [*given, *held.values()])
-            pid = int(struct.unpack("=i", self.helper.recv(4))[0])
+            text = f"{start.request['dir']}\n{' '.join(held)}".encode()
+            socket.send_fds(self.helper, [text], [*start.descriptors, *held.values()])
+        except OSError:
+            self._part()
+        return True
+
+    def _hear_helper(self, helper: socket.socket) -> None:
+        """The number of the container that waits longest; none at all: then we make those that wait ourselves."""
+        try:
+            pid = int(struct.unpack("=i", helper.recv(4))[0])
         except (OSError, struct.error):
+            self._part()
+            return
+        start = self.waiting.popleft()
+        self._answer(start.connection, start.request | {"pid": pid}, start.descriptors)
+
+    def _hear_all(self) -> None:
+        while self.waiting and self.helper is not None:
+            self._hear_helper(self.helper)
+
+    def _part(self) -> None:
+        """From the compiled init, where there is one: what it was asked for is done by us."""
+        if self.helper is not None:
+            self.selector.unregister(self.helper)
             self.helper.close()
             self.helper = None
-            return 0
-        if pid < 0:
-            raise OSError(-pid, f"clone: {os.strerror(-pid)}")
-        self._remember(pid, place)
-        return pid
+        while self.waiting:
+            start = self.waiting.popleft()
+            self._answer(start.connection, start.request, start.descriptors)
 
     def _remember(self, pid: int, place: str) -> None:
         """Not our child, so nobody tells us of its end but the kernel, through a descriptor."""
@@ -288,13 +331,14 @@ class Zygote:
 
     def on_leave(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
         """The machine is going down: nothing of ours stays."""
+        self._hear_all()
         for pid in self.guests:  # those of a container end with it; without namespaces they must be ended
             families.kill_descendants(pid)
         families.end_all((*self.children, *self.guests))
         for pod in list(self.pods):
             self.on_release({"pod": pod}, [])
         if self.helper is not None:
-            self.helper.close()
+            self._part()
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(self.helper_pid, 0)
         self.leaving = True
