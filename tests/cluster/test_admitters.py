@@ -218,6 +218,13 @@ def test_a_finished_pod_no_longer_counts():
     assert admitted(kinds.POD, a_pod(resources={"requests": {"cpu": "1"}}), *PLAIN, a_quota(requests_cpu="1"), over)
 
 
+def test_a_quota_of_some_pods_is_not_about_the_others():
+    few = a_quota(pods="0")
+    term = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+    few["spec"] = {**few["spec"], "scopeSelector": {"matchExpressions": [term]}}
+    assert admitted(kinds.POD, a_pod(), *PLAIN, few)
+
+
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
 def test_some_namespaces_never_leave(name):
     old = stored(kinds.NAMESPACE, document(kinds.NAMESPACE, name))

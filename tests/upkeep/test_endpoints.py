@@ -55,6 +55,43 @@ def test_a_pod_that_is_not_ready_waits_apart_unless_it_is_published_early():
     assert early["addresses"][0]["ip"] == "10.0.0.1"
 
 
+def test_who_is_leaving_is_in_the_slice_but_no_longer_in_endpoints():
+    leaving = pod()
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    (entry,) = endpoints.slice_of(service(), [leaving])["endpoints"]
+    assert entry["conditions"] == {"ready": False, "serving": True, "terminating": True}
+    assert "subsets" not in endpoints.endpoints_of(service(), [leaving])
+
+
+def test_a_slice_says_where_nodes_are_and_what_is_spoken():
+    spoken = service(ports=[{"name": "http", "port": 80, "appProtocol": "h2c"}])
+    made = endpoints.slice_of(spoken, [pod()], {"n": "east"})
+    assert made["endpoints"][0]["zone"] == "east"
+    assert made["ports"][0]["appProtocol"] == "h2c"
+    assert made["metadata"]["generateName"] == "s-"
+
+
+TRIGGERS = {
+    "a service was made": ({}, {"": "t1"}, "t1"),
+    "a pod became ready": ({"": "t1"}, {"": "t1", "p": "t2"}, "t2"),
+    "two did: the first counts": ({"": "t1"}, {"": "t1", "q": "t3", "p": "t2"}, "t2"),
+    "nothing happened": ({"": "t1", "p": "t2"}, {"": "t1", "p": "t2"}, ""),
+    "a pod went: nobody knows when": ({"": "t1", "p": "t2"}, {"": "t1"}, ""),
+}
+
+
+@pytest.mark.parametrize(("before", "now", "want"), TRIGGERS.values(), ids=TRIGGERS)
+def test_what_is_written_says_when_its_cause_happened(before, now, want):
+    assert endpoints.trigger_of(before, now) == want
+
+
+def test_a_cause_nobody_knows_takes_the_note_away():
+    made = endpoints.slice_of(service(), [])
+    noted = {**made["metadata"], "annotations": {endpoints.TRIGGER: "t1"}}
+    plan = endpoints.decide(service(), [pod()], ({**made, "metadata": noted}, None))
+    assert "annotations" not in plan.update[0].document["metadata"]
+
+
 def test_without_a_selector_nothing_is_done():
     assert not endpoints.decide(service(selector=None), [pod()], (None, None))
 

@@ -1,5 +1,7 @@
 """A quota says what its namespace uses."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 from allaboard.api import kinds
@@ -8,6 +10,8 @@ from allaboard.testing.clock import FakeClock
 from allaboard.upkeep import quota
 
 from .builders import World, finished, thing
+
+NOW = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
 
 
 def limited(hard, **spec):
@@ -19,6 +23,26 @@ def pod(name="p", phase="Running", init=(), **requests):
     early = [{"name": "i", "resources": {"requests": amounts}} for amounts in init]
     status = {"phase": phase, "qosClass": "Burstable" if requests else "BestEffort"}
     return thing("Pod", name, spec={"containers": containers, "initContainers": early}, status=status)
+
+
+def leaving(grace):
+    gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": grace}
+    return pod(f"p{grace}") | {"metadata": {"name": f"p{grace}", "namespace": "team", **gone}}
+
+
+def sidecar(document):
+    document["spec"]["initContainers"][0]["restartPolicy"] = "Always"
+    return document
+
+
+def whole(document, **requests):
+    return document | {"spec": {**document["spec"], "resources": {"requests": requests}}}
+
+
+def near(**where):
+    term = {"topologyKey": "zone", **where}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return pod() | {"spec": {**pod()["spec"], "affinity": affinity}}
 
 
 SERVICE = thing("Service", "s", spec={"type": "LoadBalancer", "ports": [{}, {}]})
@@ -45,6 +69,37 @@ USES = {
         {"pods": "0", "requests.cpu": "0"},
     ),
     "but is counted as an object": (limited("count/pods"), {"pods": [pod(phase="Failed")]}, {"count/pods": "1"}),
+    "one that should be gone uses nothing either": (
+        limited("pods count/pods"),
+        {"pods": [leaving(0), leaving(600)]},
+        {"pods": "1", "count/pods": "2"},
+    ),
+    "what runs beside everything is added": (
+        limited("requests.cpu"),
+        {"pods": [sidecar(pod(cpu="1", init=[{"cpu": "1"}, {"cpu": "3"}]))]},
+        {"requests.cpu": "4"},
+    ),
+    "a pod may say it as a whole": (
+        limited("requests.cpu"),
+        {"pods": [whole(pod(cpu="1"), cpu="5")]},
+        {"requests.cpu": "5"},
+    ),
+    "what nobody counts is not mentioned": (limited("pods limits.nvidia.com/gpu"), {}, {"pods": "0"}),
+    "pods that look at other namespaces": (
+        limited("pods", scopes=["CrossNamespacePodAffinity"]),
+        {"pods": [pod(), near(namespaces=["x"]), near(namespaceSelector={}), near()]},
+        {"pods": "2"},
+    ),
+    "a quota of some pods counts nothing else": (
+        limited("pods count/secrets", scopes=["BestEffort"]),
+        {"secrets": [thing("Secret", "s")]},
+        {"pods": "0", "count/secrets": "0"},
+    ),
+    "balancers that open no ports": (
+        limited("services.nodeports"),
+        {"services": [thing("Service", "s", spec={**SERVICE["spec"], "allocateLoadBalancerNodePorts": False})]},
+        {"services.nodeports": "0"},
+    ),
     "extended resources": (
         limited("requests.nvidia.com/gpu"),
         {"pods": [pod(**{"nvidia.com/gpu": "2"})]},
@@ -52,7 +107,7 @@ USES = {
     ),
     "objects by their old names": (
         limited("secrets count/secrets"),
-        {"secrets": [{}, {}]},
+        {"secrets": [thing("Secret", "a"), thing("Secret", "b")]},
         {"secrets": "2", "count/secrets": "2"},
     ),
     "objects of any kind": (limited("count/jobs.batch"), {"jobs.batch": [{}]}, {"count/jobs.batch": "1"}),
@@ -78,7 +133,7 @@ USES = {
 
 @pytest.mark.parametrize(("document", "objects", "want"), USES.values(), ids=USES)
 def test_used(document, objects, want):
-    assert quota.used(document, objects) == want
+    assert quota.used(document, {"pods": [], **objects}, NOW) == want
 
 
 def test_a_change_in_the_namespace_counts_again_and_the_same_is_not_written_twice():

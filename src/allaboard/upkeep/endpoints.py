@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from allaboard.api.documents import Document, Key, dig
-from allaboard.api.kinds import ENDPOINT_SLICE, ENDPOINTS, POD, SERVICE, Kind
-from allaboard.api.meta import is_leaving, is_true, key_of, labels_of, name_of, namespace_of, owner_reference, uid_of
+from allaboard.api.kinds import ENDPOINT_SLICE, ENDPOINTS, NODE, POD, SERVICE, Kind
+from allaboard.api.meta import (
+    annotations_of,
+    condition_of,
+    is_leaving,
+    is_true,
+    key_of,
+    labels_of,
+    name_of,
+    namespace_of,
+    owner_reference,
+    uid_of,
+)
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import Clock
 from allaboard.kube.controller import Watch
@@ -16,7 +28,10 @@ SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
 HEADLESS = "service.kubernetes.io/headless"
 CONTROLLER = "endpointslice-controller.k8s.io"
+TRIGGER = "endpoints.kubernetes.io/last-change-trigger-time"
+ZONE = "topology.kubernetes.io/zone"
 
+NOWHERE: Mapping[str, str] = {}
 Pair = tuple[str, str, str]  # namespace, label, value
 
 
@@ -45,8 +60,8 @@ def slice_name(service: Document) -> str:
     return f"{name_of(service)}-{uid_of(service)[:5]}"
 
 
-def slice_of(service: Document, pods: Sequence[Document]) -> Document:
-    """The EndpointSlice this service should have."""
+def slice_of(service: Document, pods: Sequence[Document], zones: Mapping[str, str] = NOWHERE) -> Document:
+    """The EndpointSlice this service should have; `zones` says where nodes are."""
     worn = {**labels_of(service), SERVICE_NAME: name_of(service), MANAGED_BY: CONTROLLER}
     if is_headless(service):
         worn[HEADLESS] = ""
@@ -55,30 +70,34 @@ def slice_of(service: Document, pods: Sequence[Document]) -> Document:
         "kind": ENDPOINT_SLICE.kind,
         "metadata": {
             "name": slice_name(service),
+            "generateName": f"{name_of(service)}-",
             "namespace": namespace_of(service),
             "labels": worn,
             "ownerReferences": [owner_reference({"apiVersion": "v1", "kind": "Service", **service})],
         },
         "addressType": "IPv4",
-        "endpoints": [_endpoint(service, pod) for pod in pods],
-        "ports": [
-            {"name": port.get("name") or "", "port": _target(port, pods), "protocol": port.get("protocol") or "TCP"}
-            for port in dig(service, "spec", "ports", default=())
-        ],
+        "endpoints": [_endpoint(service, pod, zones) for pod in pods],
+        "ports": [_port(port, pods) for port in dig(service, "spec", "ports", default=())],
     }
 
 
-def _endpoint(service: Document, pod: Document) -> Document:
-    ready, leaving = _is_ready(service, pod), is_leaving(pod)
-    serving = is_true(pod, "Ready") or bool(dig(service, "spec", "publishNotReadyAddresses"))
+def _port(port: Document, pods: Sequence[Document]) -> Document:
+    found = {"name": port.get("name") or "", "port": _target(port, pods), "protocol": port.get("protocol") or "TCP"}
+    return found | ({"appProtocol": port["appProtocol"]} if port.get("appProtocol") else {})
+
+
+def _endpoint(service: Document, pod: Document, zones: Mapping[str, str]) -> Document:
+    ready, leaving, node = _is_ready(service, pod), is_leaving(pod), pod["spec"].get("nodeName")
     endpoint: Document = {
         "addresses": [pod["status"]["podIP"]],
-        "conditions": {"ready": ready, "serving": serving, "terminating": leaving},
+        "conditions": {"ready": ready, "serving": is_true(pod, "Ready"), "terminating": leaving},
         "targetRef": _target_reference(pod),
     }
     if hostname := _hostname(service, pod):
         endpoint["hostname"] = hostname
-    return endpoint | ({"nodeName": pod["spec"]["nodeName"]} if pod["spec"].get("nodeName") else {})
+    if node:
+        endpoint["nodeName"] = node
+    return endpoint | ({"zone": zones[node]} if node in zones else {})
 
 
 def _target_reference(pod: Document) -> Document:
@@ -105,7 +124,9 @@ def _target(port: Document, pods: Sequence[Document]) -> int | None:
 
 
 def endpoints_of(service: Document, pods: Sequence[Document]) -> Document:
-    """The Endpoints object this service should have."""
+    """The Endpoints object this service should have; who is leaving is in it only if everybody is."""
+    if not dig(service, "spec", "publishNotReadyAddresses"):
+        pods = [pod for pod in pods if not is_leaving(pod)]
     ready = [pod for pod in pods if _is_ready(service, pod)]
     waiting = [pod for pod in pods if not _is_ready(service, pod)]
     worn = {**labels_of(service), "endpoints.kubernetes.io/managed-by": "endpoint-controller"}
@@ -133,10 +154,11 @@ def _address(service: Document, pod: Document) -> Document:
     return address | ({"nodeName": pod["spec"]["nodeName"]} if pod["spec"].get("nodeName") else {})
 
 
-def _write(kind: Kind, wanted: Document, existing: Document | None) -> Plan:
-    """Create it, change what differs, or leave it."""
+def _write(kind: Kind, wanted: Document, existing: Document | None, trigger: str) -> Plan:
+    """Create it, change what differs, or leave it; what is written says when its cause happened, if that is known."""
     if existing is None:
-        return Plan(create=(Create(kind, wanted),))
+        metadata = {**wanted["metadata"], "annotations": {TRIGGER: trigger}} if trigger else wanted["metadata"]
+        return Plan(create=(Create(kind, {**wanted, "metadata": metadata}),))
     body = {name: value for name, value in wanted.items() if name not in ("metadata", "apiVersion", "kind")}
     same = all((existing.get(name) or []) == (value or []) for name, value in body.items())
     if "subsets" not in wanted and existing.get("subsets"):
@@ -144,17 +166,47 @@ def _write(kind: Kind, wanted: Document, existing: Document | None) -> Plan:
     if same and labels_of(existing) == labels_of(wanted):
         return NOTHING
     rest = {name: value for name, value in existing.items() if name != "subsets"}
-    metadata = {**existing["metadata"], "labels": labels_of(wanted)}
+    noted = {key: value for key, value in annotations_of(existing).items() if key != TRIGGER}
+    noted |= {TRIGGER: trigger} if trigger else {}
+    metadata = {name: value for name, value in existing["metadata"].items() if name != "annotations"}
+    metadata |= {"labels": labels_of(wanted), **({"annotations": noted} if noted else {})}
     return Plan(update=(Update(kind, {**rest, **body, "metadata": metadata}),))
 
 
-def decide(service: Document, pods: Sequence[Document], kept: tuple[Document | None, Document | None]) -> Plan:
+class Cause(NamedTuple):
+    """Why a service is looked at: when that happened ("" where nobody knows), and where nodes are."""
+
+    trigger: str = ""
+    zones: Mapping[str, str] = NOWHERE
+
+
+def decide(
+    service: Document,
+    pods: Sequence[Document],
+    kept: tuple[Document | None, Document | None],
+    cause: Cause = Cause(),  # noqa: B008 - a value
+) -> Plan:
     """`kept` are the slice and the Endpoints there are. A service without a selector minds its own endpoints."""
     if not dig(service, "spec", "selector") or is_leaving(service):
         return NOTHING
     behind = [pod for pod in pods if stands_behind(service, pod)]
-    wanted = slice_of(service, behind), endpoints_of(service, behind)
-    return _write(ENDPOINT_SLICE, wanted[0], kept[0]) + _write(ENDPOINTS, wanted[1], kept[1])
+    wanted = slice_of(service, behind, cause.zones), endpoints_of(service, behind)
+    slices = _write(ENDPOINT_SLICE, wanted[0], kept[0], cause.trigger)
+    return slices + _write(ENDPOINTS, wanted[1], kept[1], cause.trigger)
+
+
+def moments(service: Document, pods: Sequence[Document]) -> dict[str, str]:
+    """When the things happened that endpoints tell of: a service was made, a pod became ready or ceased to be."""
+    found = {"": str(service["metadata"].get("creationTimestamp") or "")}
+    for pod in pods:
+        if moment := (condition_of(pod, "Ready") or {}).get("lastTransitionTime"):
+            found[name_of(pod)] = str(moment)
+    return found
+
+
+def trigger_of(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """The first of the moments that are new; nothing tells when a pod ceased to be."""
+    return min((moment for name, moment in now.items() if moment and before.get(name) != moment), default="")
 
 
 class Endpoints:
@@ -170,7 +222,9 @@ class Endpoints:
             Watch(POD, self._services_of),
             Watch(ENDPOINT_SLICE, _service_of_slice),
             Watch(ENDPOINTS),
+            Watch(NODE, _nobody),
         )
+        self._moments: dict[Key, dict[str, str]] = {}
         self._services, self._pods = Shelf(_first_pair), Shelf(_pairs)
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
@@ -183,10 +237,22 @@ class Endpoints:
     async def reconcile(self, key: Key) -> Plan:
         service = await self.reader.get(SERVICE, key)
         if service is None:
+            self._moments.pop(key, None)
             return await self._orphan(key)
         pods = self._pods.under(_first_pair(service))
         slice_ = await self.reader.get(ENDPOINT_SLICE, Key(key.namespace, slice_name(service)))
-        return decide(service, pods, (slice_, await self.reader.get(ENDPOINTS, key)))
+        kept = slice_, await self.reader.get(ENDPOINTS, key)
+        return decide(service, pods, kept, await self._cause(key, service, pods))
+
+    async def _cause(self, key: Key, service: Document, pods: Sequence[Document]) -> Cause:
+        behind = [pod for pod in pods if stands_behind(service, pod)]
+        now = moments(service, behind)
+        trigger = trigger_of(self._moments.get(key, {}), now)
+        self._moments[key] = now
+        names = {str(pod["spec"].get("nodeName") or "") for pod in behind}
+        nodes = {name: await self.reader.get(NODE, Key("", name)) for name in sorted(names - {""})}
+        zones = {name: labels_of(node)[ZONE] for name, node in nodes.items() if node and ZONE in labels_of(node)}
+        return Cause(trigger, zones)
 
     async def _orphan(self, key: Key) -> Plan:
         """Endpoints of a service that is gone; the slice goes with its owner."""
@@ -236,6 +302,11 @@ def _first_pair(service: Document) -> list[Pair]:
     """The pair a service is filed under; any one of its selector will do."""
     selector = dig(service, "spec", "selector", default={})
     return [(namespace_of(service), *pair) for pair in sorted(selector.items())[:1]]
+
+
+def _nobody(document: Document) -> Iterable[Key]:
+    """Where a node is does not change: nodes are only read."""
+    return ()
 
 
 def _service_of_slice(document: Document) -> Iterable[Key]:
