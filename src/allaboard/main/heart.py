@@ -79,6 +79,8 @@ class Heart:
             await self.informers.synced()
             for each in self.loops:
                 group.create_task(each.run(), name=each.controller.name)
+            if not self.loops:  # an API server alone is a plane, too
+                await asyncio.Event().wait()
 
 
 async def bootstrap(client: Inside, keeper: Keeper, authority: str = "", *, storage: bool = True) -> None:
