@@ -211,14 +211,14 @@ def test_a_node_says_what_it_has_and_its_heartbeat_moves_no_transition():
     assert nodes.node_document(claim, nodes.Machine())["metadata"]["labels"]["zone"] == "a"
 
 
-FEW = " and this machine's root, with few of his rights"
+FEW = " and this machine's root user, stripped of most rights"
 SHARED = {
     "root with sub-users": ((), True, {"users": "", "shift": ""}, "pods share the kernel"),
     "root without": (
         (),
         True,
         {"users": "none"},
-        "pods share the kernel and this machine's root, with few of his rights",
+        "pods share the kernel and this machine's root user, stripped of most rights",
     ),
     "an account": ((), False, {}, "pods share the kernel and your account"),
     "no network": (("net",), False, {}, "pods share the kernel, your account and this machine's network"),

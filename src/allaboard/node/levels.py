@@ -58,7 +58,7 @@ class Findings:
     def not_isolated(self) -> str:
         """What pods of this machine share with it, in one sentence."""
         users = self.items.get("users", "") or self.items.get("shift", "")
-        root = " and this machine's root, with few of his rights"
+        root = " and this machine's root user, stripped of most rights"
         return OPEN[self.level] + (root if self.level == "A" and users else "")
 
     def misses(self) -> dict[str, str]:
@@ -111,7 +111,7 @@ def main() -> None:
         items |= {name: _child(work, scratch, root=root) for name, work in AS_ROOT.items()} if root else {}
     items["user"] = "" if root else _child(_user, "", root=root)
     if root:
-        items["users"] = "" if own_users() else "root has no sub-users; pods share the machine's users, with few rights"
+        items["users"] = "" if own_users() else "root has no sub-users; pods share the machine's users, stripped of most rights"
     else:
         items["uidmap"] = "" if can_map() else "no sub-users"
     print(json.dumps({"root": root, "items": items}))  # noqa: T201
