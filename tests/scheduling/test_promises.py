@@ -105,6 +105,14 @@ def test_a_promise_is_kept_where_it_was_made(tree):
     assert told(decided(tempted(tree, "large", "large"))) == "x->large x->large"
 
 
+def test_a_promise_is_kept_as_often_as_it_was_made():
+    """Three of four would fit on one of its nodes, but two of these places were promised to somebody else."""
+    spread = replace(gang("x", 3), promised=("n0", "n0", "n1"))
+    other = replace(gang("y", 2, created=1.0), promised=("n1", "n1"))
+    state = State.build(World((node("n0", 4.0), node("n1", 3.0)), QUEUES, (spread, other)))
+    assert told(decided(state)) == "x->n0 x->n0 x->n1 y->n1 y->n1"
+
+
 def test_a_promise_is_for_what_is_not_bound_yet():
     """One of two places is free: the gang needs no more, and has nothing left of what was promised for that one."""
     grows = replace(gang("x", 2, 8.0, least=1), promised=("n0", "n1"))

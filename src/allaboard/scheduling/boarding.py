@@ -3,6 +3,7 @@ order."""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -21,15 +22,15 @@ from allaboard.scheduling.statement import Statement
 
 @dataclass(slots=True)
 class Boarding:
-    """One attempt: `promises_only` in simulations; `scores` are preferences found while node sets were made; tasks stay
-    `within` these nodes, while domains of a topology are measured by all of theirs."""
+    """One attempt: `promises_only` in simulations; `scores` are preferences found while node sets were made; with
+    `seats`, how many tasks each node was promised for, nobody sits elsewhere."""
 
     session: Session
     statement: Statement
     gang: GangRow
     chosen: Chosen
     promises_only: bool = False
-    within: NodeSet = None
+    seats: Counter[int] | None = None
     scores: dict[Member, Column] = field(default_factory=dict)
     stuck: Stuck | None = None
 
@@ -67,8 +68,6 @@ class Boarding:
 
     def _pod_set(self, leaf: Members, nodes: NodeSet) -> bool:
         """Runs of tasks of one class, in task order."""
-        if self.within is not None:
-            nodes = self.within if nodes is None else np.intersect1d(nodes, self.within)
         if leaf.klass is not None:
             rows = self.chosen[leaf]
             placed = self._run(leaf, leaf.klass, rows, nodes)
@@ -86,7 +85,29 @@ class Boarding:
         return True
 
     def _run(self, leaf: Members, klass: PodClass, rows: list[int], nodes: NodeSet) -> int:
-        """How many of the rows found a place: all in one step where arithmetic allows, else one by one."""
+        """How many of the rows found a place."""
+        if self.seats is None:
+            return self._fill(leaf, klass, rows, nodes)
+        done = 0
+        for node, count in self._seats(klass, nodes):
+            batch = rows[done : done + count]
+            placed = self._fill(leaf, klass, batch, np.array([node], dtype=np.intp)) if batch else 0
+            done += placed
+            if batch and placed < len(batch):
+                break
+        return done
+
+    def _seats(self, klass: PodClass, nodes: NodeSet) -> list[tuple[int, int]]:
+        """Promised seats that nobody of the gang has taken, free ones first."""
+        assert self.seats is not None
+        place = self.session.state.node
+        left = self.seats - Counter(place[row] for rows in self.chosen.values() for row in rows if place[row] >= 0)
+        inside = [node for node in left if nodes is None or node in nodes]
+        idle = fits_idle(self.session.state.nodes, klass)
+        return [(node, left[node]) for node in sorted(inside, key=lambda node: not idle[node])]
+
+    def _fill(self, leaf: Members, klass: PodClass, rows: list[int], nodes: NodeSet) -> int:
+        """All in one step where arithmetic allows, else one by one."""
         ghosts = self.session.state.ghosts
         if not self.session.panel.packs(klass) or (ghosts and any(row in ghosts for row in rows)):
             for done, row in enumerate(rows):

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-import numpy as np
-
 from allaboard.scheduling.boarding import Boarding
 from allaboard.scheduling.decisions import Decisions
 from allaboard.scheduling.facts import Status
@@ -64,13 +62,13 @@ def keep(session: Session) -> None:
 def _keep(session: Session, gang: GangRow) -> int:
     """How many of the tasks that come next have promised places now."""
     index = session.state.nodes.index
-    rows = sorted({index[node] for node in gang.promised if node in index})
+    seats = Counter(index[node] for node in gang.promised if node in index)
     chosen = to_place(session.state, gang)
-    if not rows or session.panel.objection(gang, session.amounts(chosen)) is not None:
+    if not seats or session.panel.objection(gang, session.amounts(chosen)) is not None:
         return 0
-    fresh, promised = gang.active() == 0, np.array(rows, dtype=np.intp)
+    fresh = gang.active() == 0
     with session.statement() as statement:
-        if not Boarding(session, statement, gang, chosen, within=promised).run():
+        if not Boarding(session, statement, gang, chosen, seats=seats).run():
             return 0
         # What is not free yet stays promised, before somebody else is given the part that is.
         waits = any(leaf.count[Status.PIPELINED] for leaf in gang.leaves)
