@@ -31,6 +31,7 @@ SEEDS = {
     "an elastic gang kept its minimum of what it was promised, and had more room made": 6825,
     "a gang was not asked again after the deeds of the cycle that refused it": 60,
     "a promise inside a topology was refused for a better place beside it": 24083,
+    "a pod was bound to a shared device that was only promised to another": 345,
     "a promised gang was packed together on nodes it was promised a part of": 3465,
     "consolidation gave what a reservation kept, and the promise was not kept": 28816,
 }

@@ -17,6 +17,7 @@ from allaboard.scheduling.placement import Board, Fill, fill, fits_free, fits_id
 from allaboard.scheduling.reasons import Reason
 from allaboard.scheduling.selection import Chosen, only_class, ordered
 from allaboard.scheduling.session import Session
+from allaboard.scheduling.sharing import SharedGpus
 from allaboard.scheduling.statement import Statement
 
 
@@ -184,19 +185,29 @@ class Boarding:
         gpus, need = nodes.shared_on(node), klass.memory_on(memory)
         if session.panel.checks_nodes and not self._has_slots(klass, node, need):
             return False
-        fitting = [(session.panel.score_gpu(gpus.used[group] / memory), group) for group in gpus.fitting(need, memory)]
+        merely, enough = self._merely_promised(gpus), nodes.idle[2, node] >= klass.devices
+        shared = [group for group in gpus.fitting(need, memory) if not (enough and group in merely)]
+        fitting = [(session.panel.score_gpu(gpus.used[group] / memory), group) for group in shared]
         fresh = int(nodes.idle[2, node]) + int(nodes.releasing[2, node])
         devices = fitting + [(session.panel.score_gpu(None), "")] * max(0, fresh)
         picked = sorted(devices, key=lambda device: (-device[0], not device[1], device[1]))[: klass.devices]
         if len(picked) < klass.devices:
             return False
         waits = self.promises_only or not idle
-        waits = waits or any(group and not gpus.fits_idle(group, need, memory) for _, group in picked)
+        waits = waits or any(
+            group and (group in merely or not gpus.fits_idle(group, need, memory)) for _, group in picked
+        )
         groups = tuple(group or session.new_group() for _, group in picked)
         if waits:
             return self.statement.pipeline_one(row, node, groups)
         self.statement.allocate([row], [node], [groups])
         return True
+
+    def _merely_promised(self, gpus: SharedGpus) -> frozenset[str]:
+        """Devices on which nobody stands yet: who is bound there takes one that may not be free. KAI binds there."""
+        if self.promises_only or self.session.policy.exact:
+            return frozenset()
+        return frozenset(group for group in gpus.used if not gpus.allocated.get(group))
 
     def _has_slots(self, klass: PodClass, node: int, need: int) -> bool:
         """A sharing pod needs a second slot for the pod that reserves its device, unless its groups are numbered
