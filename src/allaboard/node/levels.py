@@ -111,7 +111,9 @@ def main() -> None:
         items |= {name: _child(work, scratch, root=root) for name, work in AS_ROOT.items()} if root else {}
     items["user"] = "" if root else _child(_user, "", root=root)
     if root:
-        items["users"] = "" if own_users() else "root has no sub-users; pods share the machine's users, stripped of most rights"
+        items["users"] = (
+            "" if own_users() else "root has no sub-users; pods share the machine's users, stripped of most rights"
+        )
     else:
         items["uidmap"] = "" if can_map() else "no sub-users"
     print(json.dumps({"root": root, "items": items}))  # noqa: T201
