@@ -33,6 +33,7 @@ SEEDS = {
     "a promise inside a topology was refused for a better place beside it": 24083,
     "a pod was bound to a shared device that was only promised to another": 345,
     "a promised gang was packed together on nodes it was promised a part of": 3465,
+    "three gangs chased each other: one grew by breaking a gang of its queue": 16988,
     "consolidation gave what a reservation kept, and the promise was not kept": 28816,
 }
 

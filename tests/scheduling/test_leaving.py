@@ -51,6 +51,20 @@ def test_an_elastic_gang_shrinks_before_it_dies():
     assert len(evicted(decide(World((node("a", 3.0),), queues, gangs)))) == 1
 
 
+GROWING = {
+    "a gang at its minimum stays; KAI breaks it": (gang("low", 2, at="a a"), [], ["low-0", "low-1"]),
+    "what another has beyond its minimum is taken": (gang("low", 2, least=1, at="a a"), ["low-1"], ["low-1"]),
+}
+
+
+@pytest.mark.parametrize(("low", "want", "kai"), GROWING.values(), ids=GROWING)
+def test_a_gang_that_has_its_minimum_grows_without_breaking_another(low, want, kai):
+    high = gang("high", 3, least=2, at="a a", priority=75, created=1.0)
+    facts = replace(world("a:4"), gangs=(low, high))
+    assert evicted(decide(facts)) == want
+    assert evicted(decide(facts, policy.KAI)) == kai
+
+
 def test_work_moves_together_to_make_room():
     gangs = (gang("one", at="a"), gang("two", at="b", created=1.0), gang("x", 1, 2.0, created=2.0))
     decisions = decide(

@@ -62,15 +62,14 @@ def solver_for(session: Session, gang: GangRow, offer: Offer) -> Solver:
 
 
 def victims_of(session: Session, gang: GangRow, offer: Offer) -> Callable[[], VictimOrder]:
-    """Gangs that are willing and not protected by a minimum run time; elastic ones may always shrink to their
-    minimum."""
+    """Gangs that are willing and not spared; elastic ones may always shrink to their minimum."""
 
-    exact = session.policy.exact
+    exact, grows = session.policy.exact, _grows(session, gang)
 
     def willing(victim: GangRow) -> bool:
         if not offer.willing(victim) or not (exact or _is_settled(victim)):
             return False
-        return not session.is_protected(victim, gang) or _is_elastic(victim)
+        return not (grows or session.is_protected(victim, gang)) or _is_elastic(victim)
 
     order = partial(VictimOrder, session.standing(), session.rule, offer.leaves, willing, session.panel.gang_key)
     return lambda: order(limit=offer.limit)
@@ -84,15 +83,24 @@ def _is_settled(gang: GangRow) -> bool:
     return not any(leaf.count[Status.PIPELINED] or leaf.count[Status.BINDING] for leaf in gang.leaves)
 
 
+def _grows(session: Session, gang: GangRow) -> bool:
+    """Whether a gang that has its minimum wants more of its own queue: it gets what others have beyond theirs, and
+    breaks nobody. KAI breaks whoever has a lower priority; three gangs of two queues could chase each other for ever.
+    """
+    return session.action == "preempt" and not session.policy.exact and gang.elasticity() > 0
+
+
 def _is_elastic(gang: GangRow) -> bool:
     return any(leaf.minimum < len(leaf.rows) for leaf in gang.leaves)
 
 
 def rule_of(session: Session, gang: GangRow, offer: Offer) -> Rule:
+    grows = _grows(session, gang)
+
     def fair(scenario: Scenario) -> bool:
         members = session.state.members
         for victim in {members[row].gang for row in scenario.victims}:
-            if session.is_protected(victim, gang) and victim.elasticity() == 0:
+            if (grows or session.is_protected(victim, gang)) and victim.elasticity() == 0:
                 return False
         return offer.rule(scenario)
 
