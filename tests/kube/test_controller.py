@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from tests.patience import PATIENCE
+from tests.patience import eventually
 
 from allaboard.api.documents import Key, dig
 from allaboard.api.kinds import CONFIG_MAP, EVENT, POD
@@ -65,13 +65,6 @@ async def working(client, make):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def eventually(look, patience=PATIENCE):
-    async with asyncio.timeout(patience):
-        while not (found := await look()):
-            await asyncio.sleep(0.01)
-        return found
 
 
 @both

@@ -9,7 +9,7 @@ from allaboard.api.documents import Key
 from allaboard.api.labels import QUEUE
 from allaboard.api.meta import is_true, owners_of
 from allaboard.testing.plane import EVERYONE, add_nodes, plane, until
-from tests.patience import PATIENCE
+from tests.patience import eventually
 
 JOB = Key("default", "distributed-training")
 
@@ -49,13 +49,6 @@ async def submit(heart, document):
         kind for kind in kinds.KNOWN if (kind.kind, kind.api_version) == (document["kind"], document["apiVersion"])
     )
     return await heart.client.create(kind, document, manager="user")
-
-
-async def eventually(question):
-    async with asyncio.timeout(PATIENCE):
-        while not (found := await question()):
-            await asyncio.sleep(0.005)
-        return found
 
 
 async def gang(heart):

@@ -18,7 +18,7 @@ from allaboard.kube.controller import Loop
 from allaboard.kube.informer import Informers
 from allaboard.testing.plane import plane
 from allaboard.training.controller import TrainJobController
-from tests.patience import PATIENCE
+from tests.patience import eventually
 from tests.training.world import runtime, trainjob
 
 JOB = Key("default", "run")
@@ -62,13 +62,6 @@ async def at_work(errors=()):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def eventually(look, patience=PATIENCE):
-    async with asyncio.timeout(patience):
-        while not (found := await look()):
-            await asyncio.sleep(0.01)
-        return found
 
 
 def wanted():

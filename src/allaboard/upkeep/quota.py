@@ -67,7 +67,8 @@ def grew(quota: Document, status: Document) -> bool:
 
 
 class Quotas:
-    """Counts again whenever something in a namespace with a quota changed, and every five minutes."""
+    """Counts again whenever something in a namespace with a quota changed, and every five minutes; every five seconds
+    where a quota counts a kind that no watch follows."""
 
     name = "resourcequota-controller"
     manager = "kube-controller-manager"
