@@ -172,7 +172,9 @@ def _lean(document: Document) -> Document:
     metadata = document["metadata"]
     if "managedFields" not in metadata:
         return document
-    return {**document, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
+    lean = dict(metadata)
+    del lean["managedFields"]
+    return {**document, "metadata": lean}
 
 
 def _controller_uid(document: Document) -> str:

@@ -11,6 +11,7 @@ from allaboard.api.documents import Document, Documents, dig
 from allaboard.api.errors import AboardError
 from allaboard.api.labels import TRAIN_JOB_ANCESTOR
 from allaboard.api.meta import is_controlled_by, name_of
+from allaboard.api.twins import made_once
 from allaboard.training import patches, resources
 from allaboard.training.info import NODE, TRAINER, Container, Info, PodSet
 from allaboard.training.job import TrainJob
@@ -24,9 +25,13 @@ class BadSnapshot(AboardError):
 
 def snapshot(job: TrainJob, runtime: Document) -> Document:
     """The ConfigMap that freezes the runtime for this job; JSON is YAML, and quicker to read back."""
+    return job.child("v1", "ConfigMap", job.snapshot_name, data={SNAPSHOT_KEY: _frozen(runtime)})
+
+
+@made_once
+def _frozen(runtime: Document) -> str:
     # Every job of a runtime holds the same text: it is held once.
-    text = sys.intern(msgspec.json.format(msgspec.json.encode(runtime, order="sorted"), indent=2).decode())
-    return job.child("v1", "ConfigMap", job.snapshot_name, data={SNAPSHOT_KEY: text})
+    return sys.intern(msgspec.json.format(msgspec.json.encode(runtime, order="sorted"), indent=2).decode())
 
 
 def thaw(job: TrainJob, config_map: Document) -> Document:
