@@ -31,6 +31,12 @@ def test_a_waiting_job_shows_reason_numbers_holders_and_commands():
     ]
 
 
+def test_what_a_queue_may_still_use_is_not_called_free():
+    numbers = {"needs": {"gpu": "2 gpu"}, "free": {"gpu": "1 gpu"}}
+    found = Explanation("j", "Waiting", "words", 9.0, code="OverLimit", queue="q", gang="0/2", **numbers)
+    assert " May use   1 gpu" in screen_of(found, [])
+
+
 def test_a_failed_job_shows_the_last_words_of_the_first_rank():
     failure = Failure("r1", "p", "n", 3, "Error", "", "boom")
     found = Explanation(

@@ -121,6 +121,14 @@ def test_who_holds_processors_is_read_from_the_other_gangs():
     assert [(holder.job, holder.amount) for holder in found.held_by] == [("b", "2 cpu"), ("a", "0.5 cpu")]
 
 
+def test_only_its_own_queue_holds_what_a_limit_counts():
+    why = {"code": "OverLimit", "queue": "q", "needs": {"gpu": 4}, "free": {"gpu": 2}}
+    mine, theirs = (group(f"pg-{name}-{UID}", held={"nvidia.com/gpu": "4"}) for name in ("mine", "theirs"))
+    theirs["spec"]["queue"] = "other"
+    found = explain(Job(train_job(), [pod(0)], [group(why=why)]), NOW, groups=[mine, theirs])
+    assert [holder.job for holder in found.held_by] == ["mine"]
+
+
 def test_who_is_seen_to_hold_nothing_any_more_is_not_named():
     since = [group(f"pg-big-{UID}", held={}), group(f"pg-next-{UID}", held={"nvidia.com/gpu": "4"})]
     found = explain(Job(train_job(), [pod(0), pod(1)], [group(why=WHY)]), NOW, groups=since)

@@ -11,7 +11,7 @@ from allaboard.api.kinds import TRAIN_JOB
 from allaboard.api.meta import moment_of
 from allaboard.cli import screen, session
 from allaboard.cli.session import Session
-from allaboard.sdk.explaining import Explanation, Holder, explain
+from allaboard.sdk.explaining import BOUNDS, Explanation, Holder, explain
 from allaboard.sdk.follow import last_lines
 from allaboard.sdk.reading import read_events, read_gangs, read_job
 
@@ -83,7 +83,8 @@ def _numbers(found: Explanation) -> list[str]:
         return []
     needs = f"{', '.join(found.needs.values())} at once" if found.needs else "all its pods at once"
     rows = [_row("Needs", f"{needs} (gang {found.gang})")] if found.verdict not in ("Running", "Slow") else []
-    rows += [_row("Free now", ", ".join(found.free.values()))] if found.free else []
+    title = "May use" if found.code in BOUNDS else "Free now"
+    rows += [_row(title, ", ".join(found.free.values()))] if found.free else []
     place = f", {_nth(found.position, found.waiting)} in line there" if found.position else ""
     overall = f", {_nth(found.overall, found.waiting_overall)} overall" if found.overall else ""
     rows.append(_row("Queue", f"{found.queue}{place}{overall}"))

@@ -18,6 +18,8 @@ from allaboard.sdk.reading import event_time
 GANG = re.compile(r"^(?:[^/]+/)?pg-(.+?)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 UNITS = (("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 SMALLER = ("FairShare", "InsufficientResource", "Fragmented", "NeverFits", "TopologyUnsatisfiable", "OverLimit")
+# What a queue may use stands in the way, whatever the nodes have: `free` is what the queue may still use.
+BOUNDS = ("OverLimit", "ParentOverLimit", "NonPreemptibleOverQuota")
 # The phase a gang is named after, behind the uid of its owner.
 PHASE = re.compile(r"-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}-(.+)$")
 NUMBERS = ("code", "position", "waiting", "overall", "estimate")
@@ -115,7 +117,7 @@ def _pending(job: Job, facts: Document, events: Sequence[Document], groups: Sequ
         message=f"{evicted}; {message}" if evicted else message,
         needs={name: amount(name, number) for name, number in needs.items()},
         free={name: amount(name, number) for name, number in free.items()},
-        held_by=(*_holders(needs, free, groups, job), *_held_by(why, groups))[:SHOWN_HOLDERS],
+        held_by=(*_holders(needs, free, _in_question(why, groups, job), job), *_held_by(why, groups))[:SHOWN_HOLDERS],
         unblock=tuple(why.get("unblock") or ()),
         could=_options(job, why),
     )
@@ -138,6 +140,13 @@ def _held_by(why: Document, groups: Iterable[Document]) -> tuple[Holder, ...]:
         Holder(job_of(h["gang"]), amount("gpu", h["gpus"]), h.get("queue", ""), bool(h.get("preemptible")))
         for h in said
     )
+
+
+def _in_question(why: Document, groups: Sequence[Document], job: Job) -> Sequence[Document]:
+    """The gangs that may hold what is missing: only those of its own queue where that has all it may use."""
+    if why.get("code") not in BOUNDS or why.get("queue") != job.queue:
+        return groups
+    return [group for group in groups if dig(group, "spec", "queue") == job.queue]
 
 
 def _holders(needs: Document, free: Document, groups: Iterable[Document], job: Job) -> tuple[Holder, ...]:
