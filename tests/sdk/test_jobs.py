@@ -4,6 +4,7 @@ import pytest
 
 from allaboard.api import labels
 from allaboard.sdk.jobs import Job, first_failure, ranks
+from allaboard.sdk.reading import events_about
 
 
 def pod(index, phase="Pending", node="", job="node", code=None, ended="2026-01-01T00:00:00Z"):
@@ -57,3 +58,17 @@ def test_the_first_failure_is_the_earliest_not_the_lowest_rank():
 def test_a_waiting_job_says_what_its_gang_says():
     group = {"metadata": {"name": "g"}, "status": {"schedulingConditions": [{"message": "needs 4 gpu, 3 free"}]}}
     assert Job(train_job(), [pod(0)], [group]).reason == "needs 4 gpu, 3 free"
+
+
+SAID = {
+    "before it was there": ("2026-01-01T11:59:59Z", False),
+    "in the second it was made": ("2026-01-01T12:00:00.250000Z", True),
+    "later": ("2026-01-01T12:00:07Z", True),
+}
+
+
+@pytest.mark.parametrize(("at", "heard"), SAID.values(), ids=SAID)
+def test_what_was_said_about_an_earlier_job_of_the_name_is_not_told_of_this_one(at, heard):
+    job = Job({"metadata": {"name": "j", "creationTimestamp": "2026-01-01T12:00:00Z"}}, [], [])
+    event = {"involvedObject": {"kind": "Pod", "name": "j-node-0-0-abcde", "uid": "gone"}, "lastTimestamp": at}
+    assert events_about(job, [event]) == ([event] if heard else [])

@@ -69,6 +69,10 @@ class Job:
         return self.phase in FINISHED
 
     @property
+    def born(self) -> str:
+        return str(self.document["metadata"].get("creationTimestamp") or "")
+
+    @property
     def queue(self) -> str:
         given = [labels_of(d).get(labels.QUEUE) or dig(d, "spec", "queue") for d in (self.document, *self.groups)]
         return next((queue for queue in given if queue), "default-queue")
@@ -122,7 +126,7 @@ class Job:
 
     def seconds(self, now: datetime) -> float:
         """How long it has been there, or how long it took."""
-        created = moment_of(self.document["metadata"]["creationTimestamp"])
+        created = moment_of(self.born)
         ended = [condition_of(self.document, finished) for finished in FINISHED]
         ends = [moment_of(c["lastTransitionTime"]) for c in ended if c and c.get("status") == "True"]
         return ((ends[0] if ends else now) - created).total_seconds()

@@ -49,18 +49,23 @@ async def read_events(reader: Reader, job: Job) -> Documents:
 def events_about(job: Job, events: Documents) -> Documents:
     """Those of a namespace's events that tell about one job, oldest first."""
     about = {uid_of(document) for document in (job.document, *job.groups, *job.pods)}
-    return sorted((e for e in events if _concerns(e, job.name, about)), key=event_time)
+    return sorted((e for e in events if _concerns(e, job, about)), key=event_time)
 
 
 def event_time(event: Document) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or "")
 
 
-def _concerns(event: Document, name: str, about: set[str]) -> bool:
+def _concerns(event: Document, job: Job, about: set[str]) -> bool:
     about_whom = event.get("involvedObject") or {}
     if about_whom.get("uid") in about:
         return True
-    return about_whom.get("kind") in ("Pod", "Job", "JobSet") and _is_child(str(about_whom.get("name", "")), name)
+    if about_whom.get("kind") not in ("Pod", "Job", "JobSet") or event_time(event)[:_SECONDS] < job.born[:_SECONDS]:
+        return False  # what is older than the job was said about another one of its name
+    return _is_child(str(about_whom.get("name", "")), job.name)
+
+
+_SECONDS = len("2026-01-01T12:00:00")  # some stamps go on from there
 
 
 def _is_child(child: str, name: str) -> bool:
