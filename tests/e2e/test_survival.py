@@ -18,6 +18,21 @@ def test_state_survives_down_and_up(newcomer):
     assert "before" in newcomer.aboard("ps").out
 
 
+def test_a_job_that_ended_with_its_plane_starts_again_on_the_nodes_of_the_next(newcomer, tmp_path):
+    script = tmp_path / "slow.py"
+    script.write_text(newcomer.waits)
+    assert newcomer.aboard("up", "--port=0", "--nodes=2").code == 0
+    assert newcomer.aboard("run", str(script), "--nodes=2", "--name=slow", "--detach").code == 0
+    assert newcomer.aboard("wait", "slow", "--for=running", "--timeout=240").code == 0
+    assert newcomer.aboard("down").code == 0
+    assert newcomer.processes() == []
+    assert newcomer.aboard("up", "--port=0", "--nodes=1").code == 0
+    assert "node-1" not in newcomer.aboard("get", "nodes").out
+    newcomer.release("slow", 0, 1)
+    ended = newcomer.aboard("wait", "slow", "--timeout=240")
+    assert ended.code == 0, ended.err
+
+
 def test_a_plane_killed_in_the_middle_of_training_comes_back_to_its_job(newcomer, tmp_path):
     script = tmp_path / "slow.py"
     script.write_text(newcomer.waits)

@@ -114,6 +114,25 @@ def test_an_agent_that_is_stopped_while_it_starts_ends_what_others_left(lonely):
     assert leftovers(lonely.state) == NOTHING
 
 
+POLITE = "trap 'exit 0' TERM"
+
+
+@pytest.mark.parametrize("lonely", LEVELS, indirect=True)
+def test_pods_that_end_with_their_node_were_disrupted_and_neither_failed_nor_succeeded_by_themselves(lonely):
+    lonely.start()
+    lonely.put(pod("polite", f"{POLITE}; echo up; while :; do sleep 0.05; done"))
+    lonely.put(pod("always", f"sleep {MARK}", restartPolicy="Always"))
+    lonely.until(lambda s: last_phase(s, "polite") == last_phase(s, "always") == "Running")
+    lonely.process.terminate()
+    assert lonely.process.wait(PATIENCE) == 0
+    lonely.start()
+    back = lambda s: s["always"][-1]["containerStatuses"][0]["restartCount"] == 1
+    lonely.until(lambda s: last_phase(s, "polite") == "Failed" and back(s))
+    found = lonely.statuses()["polite"][-1]
+    told = {c["type"]: c.get("reason") for c in found["conditions"] if c["status"] == "True"}
+    assert (found["reason"], told["DisruptionTarget"]) == ("Terminated", "TerminationByKubelet")
+
+
 @pytest.mark.parametrize("lonely", ISOLATED[:1], indirect=True)
 def test_what_ran_before_the_machine_was_restarted_is_lost_and_comes_back_where_it_may(lonely):
     lonely.start()

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from allaboard.api import kinds
-from allaboard.api.documents import Document
+from allaboard.api.documents import Document, Key
+from allaboard.api.errors import NotFound
 from allaboard.kube.certificates import write_private
 from allaboard.kube.clock import SystemClock
 from allaboard.kube.http import Address as Target
@@ -45,7 +48,7 @@ class NodeProcess:
         home = self.settings.home
         names = [f"node-{number}" for number in range(self.settings.nodes)]
         facts = {"home": str(home.path), "nodes": names, "gpus": self.settings.fake_gpus, "port": self.port}
-        facts |= {"host_paths": list(self.settings.host_path)}
+        facts |= {"host_paths": list(self.settings.host_path), "former": _former(home.path / "node.json", names)}
         write_private(home.path / "node.json", json.dumps(facts).encode())
         await asyncio.to_thread(post.relieve, home.node)
         home.ready.unlink(missing_ok=True)
@@ -97,6 +100,12 @@ def end_leftover(home: Home) -> bool:
     return pid != 0
 
 
+def _former(path: Path, names: Sequence[str]) -> list[str]:
+    """The nodes the last plane of this home had and this one has not."""
+    had = json.loads(path.read_text())["nodes"] if path.exists() else []
+    return [name for name in had if name not in names]
+
+
 def run_node(path: Path) -> None:
     """Run the node agent until SIGTERM."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="level=%(levelname)s %(message)s")
@@ -123,7 +132,15 @@ async def _node(home: Home, facts: Document) -> None:
         tokens=lambda ask: account_token(client, ask),
         announced=home.ready.touch,  # `aboard up` waits for it
     )
+    await _forget(client, facts["former"])
     await work_until_told(Agent(client, config, SystemClock()))
+
+
+async def _forget(client: RemoteClient, former: Sequence[str]) -> None:
+    """Take away nodes nobody will speak for any more: their pods are replaced elsewhere, not waited for."""
+    for name in former:
+        with contextlib.suppress(NotFound):
+            await client.delete(kinds.NODE, Key("", name))
 
 
 async def work_until_told(agent: Agent) -> None:

@@ -61,6 +61,7 @@ from allaboard.node.processes import Attempt, Processes, forget_earlier_boot
 from allaboard.node.provision import Provision, short_name
 from allaboard.node.register import Register
 from allaboard.node.server import App, Serving
+from allaboard.node.status import SHUTDOWN
 from allaboard.node.switchboard import Switchboard
 from allaboard.node.tenants import Tenant
 from allaboard.node.watchdog import Watchdog
@@ -245,6 +246,10 @@ class Agent:
 
     async def _say_goodbye(self) -> None:
         """A short grace for all at once; what became of them is written down for the next agent."""
+        for tenant in self.tenants.values():
+            if tenant.living() and not tenant.comes_back():  # not to be held against it, nor taken for a success
+                tenant.doom = tenant.doom or SHUTDOWN
+                tenant.remember()
         living = [attempt for tenant in self.tenants.values() for attempt in tenant.living()]
         for attempt in living:
             self.processes.signal(attempt, signal.SIGTERM)

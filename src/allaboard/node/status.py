@@ -13,6 +13,10 @@ from allaboard.node.facts import WELL, Doom, Facts, Member, Patience, Role, Run,
 SCHEME = "process://"
 NEVER = "1970-01-01T00:00:00Z"
 
+# Upstream: kubelet's graceful node shutdown. Who replaces disrupted pods may know by the condition that it was not
+# the pod's fault.
+SHUTDOWN = Doom("Terminated", "Pod was terminated in response to imminent node shutdown.")
+
 
 @dataclass(frozen=True, slots=True)
 class Life:
@@ -127,6 +131,8 @@ def _conditions(life: Life, phase: str) -> list[Document]:
     conditions: list[Document] = dig(life.pod, "status", "conditions", default=[])
     for new in (_sandboxed(life, phase), _initialized(life, phase), *_readiness(life, phase)):
         conditions = with_condition(conditions, _swept(conditions, new), life.now)
+    if life.doom == SHUTDOWN:
+        conditions = with_condition(conditions, _disrupted(life), life.now)
     if condition_of(life.pod, "PodScheduled") is None:
         conditions = with_condition(conditions, {"type": "PodScheduled", "status": "True"}, life.now)
     return [{key: value for key, value in condition.items() if value != ""} for condition in conditions]
@@ -144,6 +150,11 @@ def _condition(life: Life, type_: str, *, holds: bool, reason: str = "", message
         found |= {"reason": reason, "message": message}
     generation = dig(life.pod, "metadata", "generation")
     return found | ({"observedGeneration": generation} if generation else {})
+
+
+def _disrupted(life: Life) -> Document:
+    words = {"reason": "TerminationByKubelet", "message": SHUTDOWN.message}
+    return _condition(life, "DisruptionTarget", holds=True) | words
 
 
 def _sandboxed(life: Life, phase: str) -> Document:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from allaboard.api.documents import Document
+from allaboard.api.documents import Document, dig
 from allaboard.node import records
 from allaboard.node.facts import Doom, Facts, Health, Trouble
 from allaboard.node.processes import Attempt, adopt
@@ -57,6 +57,10 @@ class Tenant:
 
     def living(self) -> list[Attempt]:
         return [attempts[-1] for attempts in self.attempts.values() if attempts and attempts[-1].ended is None]
+
+    def comes_back(self) -> bool:
+        """Whether the next agent would start again what ends now."""
+        return dig(self.document, "spec", "restartPolicy") != "Never"
 
     def last(self, container: str) -> Attempt | None:
         attempts = self.attempts.get(container)
