@@ -60,7 +60,7 @@ class Tenant:
 
     def comes_back(self) -> bool:
         """Whether the next agent would start again what ends now."""
-        return dig(self.document, "spec", "restartPolicy") != "Never"
+        return bool(dig(self.document, "spec", "restartPolicy") != "Never")
 
     def last(self, container: str) -> Attempt | None:
         attempts = self.attempts.get(container)
