@@ -20,7 +20,7 @@ from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import CLAIM, CONFIG_MAP, SECRET, VOLUME
 from allaboard.api.meta import name_of, namespace_of, uid_of
 from allaboard.kube.client import Client
-from allaboard.node import devices, environment, launch, mounts, sandbox, volumes
+from allaboard.node import devices, environment, launch, machine, mounts, sandbox, volumes
 from allaboard.node.cgroups import Groups
 from allaboard.node.config import Config, TokenAsk
 from allaboard.node.devices import Device
@@ -93,6 +93,7 @@ class Provision:
         """Directories that every container uses."""
         for name in ("stage", "pods", "hooks"):
             (self.config.state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        machine.spread_below(self.config.state / "pods")
         self.volatile.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.config.state / "hooks" / "sitecustomize.py").write_text(HOOK)
         self.ports.open()
