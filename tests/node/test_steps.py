@@ -133,7 +133,7 @@ def test_half_a_character_does_not_stop_a_pod():
 
 
 def test_an_init_in_python_finds_its_file_tree_among_the_steps():
-    parts = {"steps": words(), "groups": [["group", "/g"], ["cgroup", "/g"]]}
+    parts = {"steps": words(), "groups": [["group", "/g"], ["set", "/g/tasks", "0"]]}
     assert steps.parts_of(steps.whole({**parts, "become": [["cwd", "/"]], "env": {}, "argv": ["true"]})) == parts
 
 

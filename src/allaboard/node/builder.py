@@ -51,10 +51,6 @@ class Builder:
     def do_set(self, path: str, text: str) -> None:
         Path(path).write_text(text)
 
-    def do_cgroup(self, path: str) -> None:
-        """Put this process (and so everything it starts) under the container's limits; 0 is the writer itself."""
-        Path(path, "cgroup.procs").write_text("0")
-
     # The file tree.
 
     def do_shift(self, uid: str, gid: str) -> None:

@@ -30,16 +30,24 @@ class Groups:
     def keeps(self, controller: str) -> bool:
         return controller in self.bases
 
-    def paths(self, pod: str, container: str, limits: Limits) -> tuple[str, ...]:
-        """The groups of one container."""
+    def doors(self, pod: str, container: str, limits: Limits) -> tuple[str, ...]:
+        """The files a process of a container writes "0" into, to stand in its groups.
+
+        All who do have one thread. In v1 it goes in as such: going in as a process would wait for all processors to
+        pass a quiet state, 10 ms and more, lest a thread is born meanwhile.
+        """
+        door = "cgroup.procs" if self.kind == "v2" else "tasks"
+        return tuple(f"{path}/{door}" for path in self._paths(pod, container, limits))
+
+    def _paths(self, pod: str, container: str, limits: Limits) -> list[str]:
         wanted = [base for controller, base in self.bases.items() if self._matters(controller, limits)]
-        return tuple(f"{base}/pod-{pod}/{container}" for base in dict.fromkeys(wanted))
+        return [f"{base}/pod-{pod}/{container}" for base in dict.fromkeys(wanted)]
 
     def steps(self, pod: str, container: str, limits: Limits) -> list[Step]:
         """How the container's init makes its groups, sets their limits and joins them. (Making one takes the kernel a
         while; the agent has others to look after.)"""
         made: list[Step] = []
-        for path in self.paths(pod, container, limits):
+        for path in self._paths(pod, container, limits):
             parent = path.rpartition("/")[0]
             made += [["group", parent], ["group", path]]
             if self.kind == "v2":
@@ -48,7 +56,7 @@ class Groups:
             if self._matters(controller, limits):
                 settings = self._settings(controller, limits).items()
                 made += [["?set", f"{base}/pod-{pod}/{container}/{name}", value] for name, value in settings]
-        return [*made, *(["cgroup", path] for path in self.paths(pod, container, limits))]
+        return [*made, *(["set", door, "0"] for door in self.doors(pod, container, limits))]
 
     def _matters(self, controller: str, limits: Limits) -> bool:
         """In v1 every controller has a tree of its own, and a group that limits nothing is only work."""

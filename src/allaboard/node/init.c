@@ -467,15 +467,6 @@ static int do_cwd(char **w) {
     return chdir(w[0]) ? failed("chdir %s", w[0]) : 0;
 }
 
-static int join_group(char **w) {
-    char *path = joined(w[0], "/cgroup.procs");
-    int file = open(path, O_WRONLY | O_CLOEXEC);
-    int result = file < 0 || write(file, "0", 1) != 1 ? failed("join %s", w[0]) : 0;
-    if (file >= 0) close(file);
-    free(path);
-    return result;
-}
-
 static int group(char **w) { return mkdir(w[0], 0755) && errno != EEXIST ? failed("make %s", w[0]) : 0; }
 
 static int set(char **w) { /* path, text */
@@ -494,7 +485,7 @@ static int enter(char **w) { /* all but the users: an init stays the machine's r
 }
 
 static const struct { const char *word; int (*work)(char **); int rest; } WORK[] = {
-    {"cgroup", join_group, 1}, {"enter", enter, 0}, {"shift", do_shift, 2}, {"mount", mount_one, 5},
+    {"enter", enter, 0}, {"shift", do_shift, 2}, {"mount", mount_one, 5},
     {"fresh", fresh, 4}, {"mkdir", do_mkdir, 2}, {"mkdirs", do_mkdirs, 1}, {"rmdir", do_rmdir, 1},
     {"symlink", do_symlink, 2}, {"write", write_file, 5}, {"chown", do_chown, 3}, {"layer", layer, 6},
     {"reveal", reveal, 6}, {"empty", empty, 2}, {"pivot", do_pivot, 2}, {"unmount", do_unmount, 1},
