@@ -251,14 +251,14 @@ static int reveal(char **w) {
     return result ? result : layer(w);
 }
 
-static int whole(char **w) { /* root, low, upper, work: the host's tree below what the upper layer has already */
+static int whole(char **w) { /* root, low, upper, work, cover: the host's tree below what the upper layers have already */
     struct stat s;
     char options[16384];
     if (make_dir(w[3], "755")) return -1;
     if (stat("/", &s) || chmod(w[2], s.st_mode & 07777)) return failed("look at /");
     if (held[3] >= 0 && (make_dir(w[1], "755") || show_shifted("/", w[1], 0))) return -1;
-    const char *form = "lowerdir=%s,upperdir=%s,workdir=%s";
-    snprintf(options, sizeof options, form, held[3] >= 0 ? w[1] : "/", w[2], w[3]);
+    const char *form = "lowerdir=%s%s%s,upperdir=%s,workdir=%s";
+    snprintf(options, sizeof options, form, w[4], *w[4] ? ":" : "", held[3] >= 0 ? w[1] : "/", w[2], w[3]);
     return mount("overlay", w[0], "overlay", MS_NODEV, options) ? failed("mount the host's tree") : 0;
 }
 
@@ -288,18 +288,16 @@ static int like(char **w) { /* upper, path: the host's directories down to this 
     return result;
 }
 
-static int hide(char **w) { /* upper, path, mode: an empty directory over one of the host, where the host has it */
-    char *there = joined("/", w[1]), *here = joined(w[0], there), *slash = strrchr(w[1], '/');
-    int result = 0;
-    if (is_dir(there)) {
-        if (slash) {
-            *slash = 0;
-            result = like(w);
-            *slash = '/';
-        }
+static int hide(char **w) { /* upper, path, mode: an empty directory over one of the host, or a mark over none */
+    char *there = joined("/", w[1]), *here = joined(w[0], there), *slash = strrchr(w[1], '/'), *inner = strrchr(there, '/');
+    int result = 0, known = is_dir(there);
+    if (slash) *slash = *inner = 0;
+    if (!slash || is_dir(there)) {
+        if (slash) result = like(w);
         char *wish[] = {here, w[2]};
-        if (result == 0) result = cover(wish);
+        if (result == 0) result = known ? cover(wish) : exists(here) ? 0 : nothing(wish);
     }
+    if (slash) *slash = '/';
     free(there);
     free(here);
     return result;
@@ -492,7 +490,7 @@ static const struct { const char *word; int (*work)(char **); int rest; } WORK[]
     {"device", device, 2}, {"mask", mask, 1}, {"seal", do_seal, 1}, {"volume", volume, 5}, {"rlimit", do_rlimit, 2},
     {"users", do_users, 0}, {"groups", do_groups, 1}, {"gid", do_gid, 1}, {"uid", do_uid, 1},
     {"capabilities", do_capabilities, 1}, {"filter", do_filter, 1}, {"no-new-privileges", do_no_new_privileges, 0},
-    {"cwd", do_cwd, 1}, {"whole", whole, 4}, {"cover", cover, 2}, {"nothing", nothing, 1}, {"like", like, 2},
+    {"cwd", do_cwd, 1}, {"whole", whole, 5}, {"cover", cover, 2}, {"nothing", nothing, 1}, {"like", like, 2},
     {"hide", hide, 3}, {"group", group, 1}, {"set", set, 2},
 };
 

@@ -20,7 +20,7 @@ from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import CLAIM, CONFIG_MAP, SECRET, VOLUME
 from allaboard.api.meta import name_of, namespace_of, uid_of
 from allaboard.kube.client import Client
-from allaboard.node import devices, environment, launch, machine, mounts, sandbox, volumes
+from allaboard.node import devices, environment, launch, machine, mounts, sandbox, steps, volumes
 from allaboard.node.cgroups import Groups
 from allaboard.node.config import Config, TokenAsk
 from allaboard.node.devices import Device
@@ -36,6 +36,8 @@ from allaboard.node.steps import Shift, Tree
 from allaboard.node.tenants import Tenant
 
 log = logging.getLogger(__name__)
+
+COVERS = 32  # layers for different trees of this machine
 
 HOOK = '''"""Names of pods, where no hosts file can be shown: Python's own look-ups ask this list first."""
 import json, os, socket, sys
@@ -73,7 +75,8 @@ class Provision:
         self.allocatable: dict[str, str] = {}
         self.many_users = True
         self.tree, self.installer = Tree(), ""
-        self.whole, self._seen = False, 0
+        self.whole = False
+        self._seen: tuple[int, ...] = ()
         self.preload: Path | None = None  # for programs that insist on groups where there is one user
         self.volatile = _volatile(config.state)
         self.ports = Ports(config.state / "ports", int(short_name(config.state), 16))
@@ -100,16 +103,32 @@ class Provision:
         self.installer = _pip_conf(self.gateway) if self.level in "AB" else ""
 
     def host_tree(self) -> Tree:
-        """The machine's file tree; looked at again when something came or went at its top."""
-        seen = os.stat("/").st_mtime_ns
+        """The machine's file tree; looked at again when something came or went at its top or among its keys."""
+        seen = sandbox.last_changed()
         if self.level != "D" and seen != self._seen:
             top, private = sandbox.host_tree(), sandbox.private_files()
             tree = Tree(top, private, rootless=self.level != "A")
             if self.whole:
                 others, apart = sandbox.others_at_top(top), sandbox.apart_at_top(top)
                 tree = replace(tree, whole=True, others=others, apart=apart)
+                tree = replace(tree, cover=self._cover(tree))
             self.tree, self._seen = tree, seen
         return self.tree
+
+    def _cover(self, tree: Tree) -> str:
+        """The layer that covers what may not be seen, the same for the same tree; "" where every container must cover
+        it for itself. None is removed before we leave, because nobody knows who stands on it."""
+        mark = hashlib.sha256(steps.encode(steps.covering("", tree, self.hidden))).hexdigest()[:10]
+        place = self.volatile / f"cover.{mark}"
+        many = len(list(self.volatile.glob("cover.*"))) >= COVERS and not place.exists()
+        if many or set(str(place)) & set(":,\\"):  # an overlay's options would be misread
+            return ""
+        try:
+            sandbox.sealed_layer(place, steps.covering(str(place), tree, self.hidden))
+        except OSError as problem:
+            log.warning("%s: %s; every container covers for itself what it may not see", place, problem)
+            return ""
+        return str(place)
 
     def look_around(self) -> None:
         """Which interpreters this machine has: asked once, before the first container wants one."""
