@@ -427,7 +427,8 @@ class Agent:
             return self._troubled(tenant, "FailedCreatePodSandBox", "every address of the pod network is taken")
         tenant.place.mkdir(parents=True, exist_ok=True, mode=0o700)
         before, tenant.address = tenant.address, address
-        tenant.users = tenant.users or users.allot(self.users, {other.users for other in self.tenants.values()})
+        if self.users is not None and not tenant.users:
+            tenant.users = users.allot(self.users, {other.users for other in self.tenants.values()})
         try:
             self.neighbours.write_hosts(tenant)
             sources = await self.provision.sources(tenant)
@@ -471,7 +472,7 @@ class Agent:
         tenant.devices.clear()
         memory = self.provision.in_memory(tenant.uid)
         await self.processes.ask({"do": "release", "pod": tenant.uid, "memory": memory})
-        await asyncio.to_thread(self.provision.forget, tenant.uid)  # the kernel takes its time over groups
+        await asyncio.to_thread(self.provision.forget, tenant)  # the kernel takes its time over groups
         await self.processes.remove(tenant.place / "volumes")
         tenant.remember()
 

@@ -321,9 +321,10 @@ class Provision:
         found = {"ABOARD_HOSTS": str(tenant.place / "names.json"), "TMPDIR": str(work / "tmp")}
         return found | {"PIP_TARGET": str(work / "packages"), "PYTHONPATH": str(work / "packages")}
 
-    def forget(self, uid: str) -> None:
-        self.groups.remove(uid)
-        volumes.take_away(self.volatile / uid)
+    def forget(self, tenant: Tenant) -> None:
+        """Nothing of the pod runs: its groups go, and what was in memory for it."""
+        self.groups.forget(tenant.uid, *tenant.attempts)
+        volumes.take_away(self.volatile / tenant.uid)
 
     def mounted(self, tenant: Tenant, bound: list[Mount]) -> list[Mount]:
         """Groups that only pseudo-root can give are given by the container's init."""
