@@ -206,7 +206,6 @@ ALLOTTED = {
     "the first": (HAVE, set(), (1000, 2000, users.EACH)),
     "the next": (HAVE, {(1000, 2000, users.EACH)}, (1000 + users.EACH, 2000 + users.EACH, users.EACH)),
     "none left": (HAVE, {(1000 + n * users.EACH, 2000 + n * users.EACH, users.EACH) for n in range(3)}, ()),
-    "none at all": (None, set(), ()),
 }
 
 

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -38,7 +38,7 @@ REBUILD = timedelta(seconds=30)
 # How the agent hears: a pod is due, and words about a pod (reason, message, whether a warning).
 Due = Callable[[str], None]
 Say = Callable[[Tenant, str, str, bool], None]
-House = Callable[[Tenant], Awaitable[None]]
+House = Callable[[Tenant], Document]
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Containers:
         self.builds: dict[str, Build] = {}
 
     def connect(self, clock: Clock, actions: Actions, due: Due, say: Say, house: House) -> None:
-        """Who tells the time, who performs hooks and probes, whom to tell, and who gives a pod its namespaces."""
+        """Who tells the time, who performs hooks and probes, whom to tell, who knows a pod's namespaces."""
         self.clock, self.actions, self.due, self.say, self.house = clock, actions, due, say, house
 
     def close(self) -> None:
@@ -92,12 +92,7 @@ class Containers:
         if place.exists():
             volumes.take_away(place)
         attempt = Attempt(place, act.name, act.attempt, act.streak, secrets.token_hex(32), self.clock.now())
-        begun = lambda: self._began(tenant, attempt)
-        try:
-            await self.processes.start(attempt, tenant.uid, spec, begun)
-        except FileNotFoundError:  # the zygote is younger than the pod
-            await self.house(tenant)
-            await self.processes.start(attempt, tenant.uid, spec, begun)
+        await self.processes.start(attempt, self.house(tenant), spec, lambda: self._began(tenant, attempt))
         tenant.attempts.setdefault(act.name, []).append(attempt)
         tenant.health[act.name] = first_health(container)
         self._forget_old(tenant, act.name)

@@ -24,6 +24,7 @@ from allaboard.api.errors import AboardError
 from allaboard.node import levels, records, steps, volumes, zygote
 from allaboard.node.facts import Run
 from allaboard.node.families import LOOK, Grip, end_process, grip, is_same, kill_descendants
+from allaboard.node.zygote import Homeless
 
 log = logging.getLogger(__name__)
 
@@ -226,11 +227,12 @@ class Processes:
             self._lost()
         answer, given = await waiter
         if "error" in answer:
-            raise OSError(answer["errno"], answer["error"])
+            raise (Homeless if answer["homeless"] else OSError)(answer["errno"], answer["error"])
         return answer, given
 
-    async def start(self, attempt: Attempt, pod: str, spec: Document, on_start: Callable[[], None]) -> None:
-        """Write the attempt down, then let the zygote fork it; `on_start` tells that its command runs or never will."""
+    async def start(self, attempt: Attempt, house: Document, spec: Document, on_start: Callable[[], None]) -> None:
+        """Write the attempt down, then let the zygote fork it; `on_start` tells that its command runs or never will.
+        `house` says what its pod's namespaces are to be, where there are none yet."""
         attempt.place.mkdir(parents=True, exist_ok=True)
         if spec.get("stdin") and not (attempt.place / "stdin").exists():
             os.mkfifo(attempt.place / "stdin", 0o600)
@@ -241,8 +243,8 @@ class Processes:
         reading, writing = pipe()
         given = [writing, *([_in_memory(steps.encode(steps.whole(spec)))] if "steps" in spec else [])]
         try:
-            request = {"do": "start", "dir": str(attempt.place), "pod": pod, "helper": self.helper is not None}
-            answer, _ = await self.ask(request, given)
+            request = {"do": "start", "dir": str(attempt.place), "pod": house["pod"], "house": house}
+            answer, _ = await self.ask(request | {"helper": self.helper is not None}, given)
         finally:
             for descriptor in given:
                 os.close(descriptor)

@@ -61,9 +61,14 @@ def device_name(pod: str) -> str:
     return "ab" + pod.replace("-", "")[:12]
 
 
+def kinds_of(network: Network | None) -> frozenset[str]:
+    """The namespaces every pod has."""
+    return frozenset(KINDS) if network else frozenset({"uts", "ipc"})
+
+
 def make_pod(spec: Document, network: Network | None, homes: Homes) -> dict[str, int]:
     """The pod's namespaces as open descriptors; the zygote itself is back home afterwards."""
-    kinds = frozenset(KINDS) if network else frozenset({"uts", "ipc"})
+    kinds = kinds_of(network)
     held = make_users(spec["users"], kinds) if spec.get("users") else {}
     try:
         if held:
