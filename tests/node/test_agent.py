@@ -1,6 +1,7 @@
 """The agent with real processes: what a pod's author sees."""
 
 import asyncio
+import json
 import os
 import subprocess
 
@@ -9,7 +10,9 @@ from world import WAYS, Api, config, log_of, pod, running, state_of
 
 from allaboard.api.documents import Key
 from allaboard.api.kinds import NODE, POD
+from allaboard.node import hosts
 
+NETWORKED = [way for way in WAYS if way[0] in "AB"]
 MARK = f"12012.{os.getpid()}"  # how long nobody else sleeps
 
 
@@ -120,3 +123,21 @@ def test_the_node_says_what_it_has_and_where_it_listens(settings):
         assert ready["status"] == "True"
 
     live(settings, story)
+
+
+@pytest.mark.skipif(not NETWORKED, reason="pods have no network of their own here")
+@pytest.mark.parametrize("level", NETWORKED)
+def test_a_pod_that_cannot_be_housed_says_so_leaves_nothing_and_is_tried_again(level, tmp_path):
+    async def story(api, agent):
+        homeless = pod("a", "cat /etc/hostname", hostname="a", subdomain="b")
+        place = str(hosts.place_of(homeless))
+        zygote = json.loads((agent.config.state / "zygote").read_text())["pid"]
+        before = len(os.listdir(f"/proc/{zygote}/fd"))
+        agent.neighbours.book[place] = "nowhere"
+        await api.create(POD, homeless)
+        await api.until(POD, Key("default", "a"), lambda pod: api.events("FailedCreatePodSandBox"))
+        assert len(os.listdir(f"/proc/{zygote}/fd")) == before
+        agent.neighbours.book[place] = "10.88.3.4"
+        assert log_of(agent, await api.phase("a", "Succeeded")) == "a\n"
+
+    live(config(tmp_path / "state", level=level), story)

@@ -80,10 +80,14 @@ def make_pod(spec: Document, network: Network | None, homes: Homes) -> dict[str,
         socket.sethostname(spec["hostname"][:64])
         if network:
             _connect(spec, network, held["net"])
+            homes.back(frozenset({"net"}))
+            network.wire.ask(netlink.route(_link_index(device_name(spec["pod"])), spec["address"]))
+    except OSError:
+        for descriptor in held.values():  # else nobody would ever let go of half a pod
+            os.close(descriptor)
+        raise
     finally:
         homes.back(kinds)
-    if network:
-        network.wire.ask(netlink.route(_link_index(device_name(spec["pod"])), spec["address"]))
     return held
 
 
