@@ -346,10 +346,13 @@ class Agent:
                 return
             tenant = self.tenants[uid] = Tenant(uid, self.config.state / "pods" / uid, document)
         tenant.document = document
-        while acts := [act for act in pods.acts_of(*self._look(tenant)) if not isinstance(act, pods.Remove)]:
-            if not await self._perform_all(tenant, acts):
+        seen = self._look(tenant)
+        while acts := [act for act in pods.acts_of(*seen) if not isinstance(act, pods.Remove)]:
+            done = await self._perform_all(tenant, acts)
+            seen = self._look(tenant)
+            if not done:
                 break
-        verdict = pods.decide(*self._look(tenant))
+        verdict = pods.decide(*seen)
         await self._tell(tenant, verdict)
         if pods.Remove() in verdict.acts:
             await self._remove(tenant)
@@ -407,7 +410,7 @@ class Agent:
         if not failed or LAST_LINES in annotations_of(tenant.document):
             return
         first = min(failed, key=lambda attempt: (attempt.ended or self.clock.now(), attempt.container))
-        text = last_lines(first.place / "log")
+        text = last_lines(first.log)
         if not text:
             return
         body = {"metadata": {"annotations": {LAST_LINES: text}, "uid": tenant.uid}}

@@ -154,7 +154,7 @@ class Containers:
         del tenant.attempts[name][:-2]
 
     def _follow(self, tenant: Tenant, attempt: Attempt) -> None:
-        self.logs.keep_up(attempt.place / "log")
+        self.logs.keep_up(attempt.log)
         self.processes.follow(attempt, lambda: self._ended(tenant, attempt))
 
     def _began(self, tenant: Tenant, attempt: Attempt) -> None:
@@ -227,7 +227,7 @@ class Containers:
 
     def _ended(self, tenant: Tenant, attempt: Attempt) -> None:
         self.settle(tenant, attempt)
-        self.logs.finish(attempt.place / "log")
+        self.logs.finish(attempt.log)
         ending = tenant.endings.pop(attempt.container, None)
         probing = tenant.probes.pop(attempt.container, None)
         for task in (ending.task if ending else None, probing):
@@ -253,7 +253,7 @@ class Containers:
             text = file.read(MESSAGE_BYTES)
         if not text and attempt.code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
             with contextlib.suppress(OSError):
-                data = (attempt.place / "log").read_bytes()[-FALLBACK_BYTES:]
+                data = attempt.log.read_bytes()[-FALLBACK_BYTES:]
                 text = b"".join(data.splitlines(keepends=True)[-FALLBACK_LINES:])
         attempt.message = text.decode(errors="replace") or attempt.message
 

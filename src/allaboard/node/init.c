@@ -447,10 +447,13 @@ static int do_capabilities(char **w) {
     return syscall(SYS_capset, &head, data) ? failed("capset") : 0;
 }
 
+static int digit(char c) { return c <= '9' ? c - '0' : (c | 32) - 'a' + 10; }
+
 static int do_filter(char **w) {
     size_t length = strlen(w[0]) / 2;
     unsigned char *code = malloc(length + 1);
-    for (size_t i = 0; i < length; i++) sscanf(w[0] + 2 * i, "%2hhx", code + i);
+    if (!code) return failed("memory");
+    for (size_t i = 0; i < length; i++) code[i] = digit(w[0][2 * i]) << 4 | digit(w[0][2 * i + 1]);
     struct sock_fprog program = {length / sizeof(struct sock_filter), (struct sock_filter *)code};
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) ? failed("seccomp") : 0;
 }

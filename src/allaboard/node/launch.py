@@ -206,8 +206,8 @@ def _variables(container: Document, sources: Sources, setting: Setting, user: Pe
 
 
 def _etc(pod: Document, setting: Setting, user: Person) -> dict[str, list[str | int]]:
-    people = [person for person in (setting.profile.user, user) if person is not None and person.uid != 0]
-    files = hosts.account_files(people if setting.many_users else [user], 101 if setting.many_users else 0)
+    people = tuple(person for person in (setting.profile.user, user) if person is not None and person.uid != 0)
+    files = dict(hosts.account_files(people if setting.many_users else (user,), 101 if setting.many_users else 0))
     if setting.preload:
         files["ld.so.preload"] = (f"{PRELOAD}\n", 0o644)
     name = hosts.hostname_of(pod)

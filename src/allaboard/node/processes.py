@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -49,6 +49,11 @@ class Attempt:
     code: int = 0
     reason: str = ""
     message: str = ""
+    record: str = field(init=False)
+    log: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.record, self.log = f"{self.place}/{records.NAME}", self.place / "log"
 
     def run(self) -> Run:
         return Run(
@@ -65,7 +70,7 @@ class Attempt:
 
     @property
     def spec(self) -> Document:
-        return records.read(self.place / records.NAME).get("spec") or {}
+        return records.read(self.record).get("spec") or {}
 
 
 def moment(seconds: float) -> datetime:
@@ -239,7 +244,7 @@ class Processes:
         inner = {"number": attempt.number, "streak": attempt.streak, "id": attempt.id}
         document = {name: value for name, value in spec.items() if name not in ("steps", "groups")}
         document |= {"attempt": inner, "created": attempt.created.timestamp()}
-        records.note(attempt.place / records.NAME, "spec", document)
+        records.note(attempt.record, "spec", document)
         reading, writing = pipe()
         given = [writing, *([_in_memory(steps.encode(steps.whole(spec)))] if "steps" in spec else [])]
         try:
@@ -347,18 +352,18 @@ def _in_memory(content: bytes) -> int:
 
 
 def started_at(place: Path) -> datetime | None:
-    found = records.read(place / records.NAME).get("started")
+    found = records.read(f"{place}/{records.NAME}").get("started")
     return moment(found["at"]) if found else None
 
 
 def has_ended(place: Path) -> bool:
     """Whether an attempt's end is written down."""
-    return "exit" in records.read(place / records.NAME)
+    return "exit" in records.read(f"{place}/{records.NAME}")
 
 
 def learn_end(attempt: Attempt, now: datetime) -> bool:
     """What became of an attempt whose init is gone: its own word, or (then False) death by SIGKILL."""
-    record = records.read(attempt.place / records.NAME)
+    record = records.read(attempt.record)
     found, began = record.get("exit"), record.get("started")
     attempt.started = attempt.started or (moment(began["at"]) if began else None)
     if found is None:
@@ -376,7 +381,7 @@ def keep_end(attempt: Attempt) -> None:
     assert attempt.ended is not None
     ending = {"code": attempt.code, "reason": attempt.reason, "message": attempt.message}
     with contextlib.suppress(FileNotFoundError):
-        records.note(attempt.place / records.NAME, "exit", {**ending, "at": attempt.ended.timestamp()})
+        records.note(attempt.record, "exit", {**ending, "at": attempt.ended.timestamp()})
 
 
 def forget_earlier_boot(state: Path, boot: str, now: datetime) -> bool:
@@ -397,7 +402,7 @@ def forget_earlier_boot(state: Path, boot: str, now: datetime) -> bool:
 
 def adopt(place: Path, children: dict[str, int], now: datetime) -> Attempt | None:
     """An attempt found on disk after a restart; None where it never came to life (its directory may go)."""
-    record = records.read(place / records.NAME)
+    record = records.read(f"{place}/{records.NAME}")
     spec, process = record.get("spec"), record.get("process")
     if spec is None:
         return None

@@ -155,7 +155,8 @@ class Provision:
         """Every object the pod's environment and volumes may draw on."""
         pod = tenant.document
         wanted = sorted(set(_wanted(pod)))
-        found = await asyncio.gather(*(self._load(kind, namespace_of(pod), name) for kind, name in wanted))
+        loads = [self._load(kind, namespace_of(pod), name) for kind, name in wanted]
+        found = await asyncio.gather(*loads) if loads else []
         config_maps = {name: doc for (kind, name), doc in zip(wanted, found) if kind == "configMap"}
         secrets = {name: doc for (kind, name), doc in zip(wanted, found) if kind == "secret"}
         services = [service for service in self.services() if namespace_of(service) == namespace_of(pod)]

@@ -160,7 +160,7 @@ class App:
             await send({"type": "http.response.body", "body": b""})
 
     async def _copy_log(self, attempt: Attempt, view: View, send: Send) -> None:
-        async for piece in self.house.logs.read(attempt.place / "log", view):
+        async for piece in self.house.logs.read(attempt.log, view):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
 
     async def _websocket(self, scope: Message, receive: Receive, send: Send) -> None:
