@@ -237,7 +237,8 @@ class Agent:
             await self._say_goodbye()
         self.containers.close()
         self.neighbours.close()
-        await asyncio.gather(*self.leaving_now.values())
+        if self.leaving_now:
+            await asyncio.wait(self.leaving_now.values())
         await self.processes.close(kill=kill)
         self.logs.close()
         self.gateway.close()
@@ -490,7 +491,8 @@ class Agent:
             log.warning("pod %s: %s", tenant.uid, problem)
             tenant.address, tenant.released = address, False
             self.queue.add_at(Key("", tenant.uid), self.clock.now() + RETRY)
-        del self.leaving_now[tenant.uid]
+        finally:
+            del self.leaving_now[tenant.uid]
 
     async def _clear(self, tenant: Tenant) -> None:
         """The pod's object is gone: so is everything of it."""
@@ -501,7 +503,7 @@ class Agent:
         if not tenant.released:
             self._release(tenant)
         if tenant.uid in self.leaving_now:
-            await self.leaving_now[tenant.uid]
+            await asyncio.wait([self.leaving_now[tenant.uid]])  # whoever stops us does not stop that
         if not tenant.released:
             return
         self.neighbours.leave(tenant.document)
