@@ -21,7 +21,7 @@ from pathlib import Path
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import AboardError
-from allaboard.node import levels, records, steps, volumes, zygote
+from allaboard.node import cgroups, levels, records, steps, volumes, zygote
 from allaboard.node.facts import Run
 from allaboard.node.families import LOOK, Grip, end_process, grip, is_same, kill_descendants
 from allaboard.node.zygote import Homeless
@@ -296,6 +296,7 @@ class Processes:
         """End everything of the attempt now."""
         if self.level == "D":
             kill_descendants(attempt.pid)
+        cgroups.unleash(attempt.spec.get("doors", ()))
         self.signal(attempt, signal.SIGKILL)
 
     async def close(self, *, kill: bool) -> None:
