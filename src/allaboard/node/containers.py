@@ -31,6 +31,7 @@ from allaboard.node.tenants import Ending, Tenant, container_of
 
 log = logging.getLogger(__name__)
 
+START_ERROR = "StartError"  # the command never ran
 MESSAGE_BYTES, FALLBACK_BYTES, FALLBACK_LINES = 4096, 2048, 80
 HOOK_SECONDS = 3600.0
 REBUILD = timedelta(seconds=30)
@@ -227,6 +228,8 @@ class Containers:
 
     def _ended(self, tenant: Tenant, attempt: Attempt) -> None:
         self.settle(tenant, attempt)
+        if attempt.reason == START_ERROR:
+            self.say(tenant, "Failed", f"Error: {attempt.message}", True)  # noqa: FBT003
         self.logs.finish(attempt.log)
         ending = tenant.endings.pop(attempt.container, None)
         probing = tenant.probes.pop(attempt.container, None)
