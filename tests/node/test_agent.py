@@ -1,15 +1,20 @@
 """The agent with real processes: what a pod's author sees."""
 
 import asyncio
+import contextlib
+import json
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 from world import WAYS, Api, config, log_of, pod, running, state_of
 
 from allaboard.api.documents import Key
 from allaboard.api.kinds import NODE, POD
+from allaboard.node import hosts
 
+NETWORKED = [way for way in WAYS if way[0] in "AB"]
 MARK = f"12012.{os.getpid()}"  # how long nobody else sleeps
 
 
@@ -46,6 +51,7 @@ def test_the_end_of_a_command_is_the_end_of_its_pod(settings):
             done = await api.phase(f"p{index}", "Succeeded", "Failed")
             ended = state_of(done)["state"]["terminated"]
             assert (done["status"]["phase"], ended["exitCode"], ended["reason"]) == (phase, code, reason), command
+        assert [words for words in api.events("Failed") if "nowhere" in words]
 
     live(settings, story)
 
@@ -120,3 +126,30 @@ def test_the_node_says_what_it_has_and_where_it_listens(settings):
         assert ready["status"] == "True"
 
     live(settings, story)
+
+
+def networks_held(pid):
+    """Which network namespaces a process keeps by descriptor."""
+    links = []
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):  # closed just now
+            links.append(os.readlink(entry))
+    return sorted(link for link in links if link.startswith("net:"))
+
+
+@pytest.mark.skipif(not NETWORKED, reason="pods have no network of their own here")
+@pytest.mark.parametrize("level", NETWORKED)
+def test_a_pod_that_cannot_be_housed_says_so_leaves_nothing_and_is_tried_again(level, tmp_path):
+    async def story(api, agent):
+        homeless = pod("a", "cat /etc/hostname", hostname="a", subdomain="b")
+        place = str(hosts.place_of(homeless))
+        zygote = json.loads((agent.config.state / "zygote").read_text())["pid"]
+        before = networks_held(zygote)
+        agent.neighbours.book[place] = "nowhere"
+        await api.create(POD, homeless)
+        await api.until(POD, Key("default", "a"), lambda pod: api.events("FailedCreatePodSandBox"))
+        assert networks_held(zygote) == before
+        agent.neighbours.book[place] = "10.88.3.4"
+        assert log_of(agent, await api.phase("a", "Succeeded")) == "a\n"
+
+    live(config(tmp_path / "state", level=level), story)

@@ -88,7 +88,7 @@ def test_resolv_conf_follows_the_policy():
 
 
 def test_accounts_are_written_from_scratch_and_nobody_is_locked():
-    files = account_files([Person("mpiuser", 1000, 1000, "/home/mpiuser")], sshd=101)
+    files = account_files((Person("mpiuser", 1000, 1000, "/home/mpiuser"),), sshd=101)
     assert "mpiuser:x:1000:1000" in files["passwd"][0]
     assert all(line.split(":")[1] == "*" for line in files["shadow"][0].splitlines())
 

@@ -6,7 +6,7 @@ import pytest
 
 from allaboard.api.errors import AboardError
 from allaboard.node import devices, nodes
-from allaboard.node.cgroups import Groups
+from allaboard.node.cgroups import Groups, unleash
 from allaboard.node.environment import Sources
 from allaboard.node.hosts import Person
 from allaboard.node.launch import NoCommand, Refused, Setting, launch, twins, user_of
@@ -154,6 +154,13 @@ def test_limits_are_spoken_in_the_kernels_units():
     assert Limits().quota() == "max 100000"
     assert Groups("v2", {})._settings("memory", found) == {"memory.max": str(2**30), "memory.oom.group": "1"}
     assert Groups("v1", {})._settings("cpu", found)["cpu.cfs_quota_us"] == "150000"
+
+
+@pytest.mark.parametrize(("name", "want"), [("cpu.max", "max"), ("cpu.cfs_quota_us", "-1")])
+def test_who_is_killed_gets_processor_time_to_die(tmp_path, name, want):
+    (tmp_path / name).write_text("1000 100000")
+    unleash([f"{tmp_path}/cgroup.procs", f"{tmp_path}/gone/tasks"])
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, want)]
 
 
 def test_a_probe_concludes_only_at_its_thresholds():

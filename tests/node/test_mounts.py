@@ -99,6 +99,13 @@ def test_mounts_are_in_order_and_inner_paths_are_kept_inside():
         mounts_of({"name": "c", "volumeMounts": [{"name": "w", "mountPath": "/x"}]}, {"v": "/d"}, {})
 
 
+@pytest.mark.parametrize("target", ["/", "//", "/proc", "/proc/self", "/a/.."])
+def test_nothing_is_mounted_over_the_root_or_what_is_the_kernels(target):
+    with pytest.raises(Unmountable, match="neither the root"):
+        mounts_of({"name": "c", "volumeMounts": [{"name": "v", "mountPath": target}]}, {"v": "/d"}, {})
+    assert mounts_of({"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/process"}]}, {"v": "/d"}, {})
+
+
 KEY = b"-----BEGIN EC PRIVATE KEY-----\n"
 MODES = {
     "a key its reader owns": (0o640, True, KEY, 0o600),

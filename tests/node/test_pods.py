@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from allaboard.node.facts import Doom, Facts, Health, Patience, Run, Trouble
 from allaboard.node.pods import DEADLINE, Prepare, Release, Remove, Start, Stop, decide
+from allaboard.node.status import waits_for
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 PATIENCE = Patience(timedelta(seconds=10), timedelta(seconds=300), timedelta(seconds=600))
@@ -232,3 +233,15 @@ def test_a_terminal_phase_never_has_a_living_container(inits, mains, policy):
         assert not any(isinstance(act, Start) for act in verdict.acts)
     if verdict.status["phase"] == "Succeeded":
         assert all(facts.last(f"m{n}").code == 0 for n in range(len(mains)))
+
+
+WAITING = {"containerStatuses": [{"name": "a", "state": {"waiting": {"reason": "CreateContainerError"}}}]}
+FIRST = {"initContainerStatuses": [{"name": "a", "state": {"waiting": {"reason": "PodInitializing"}}}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "want"),
+    [(WAITING, "CreateContainerError"), (FIRST, "PodInitializing"), ({}, "ContainerCreating")],
+)
+def test_who_asks_for_the_log_of_a_container_that_waits_hears_why_it_does(status, want):
+    assert waits_for({"status": status}, "a") == want

@@ -2,14 +2,16 @@
 
 import asyncio
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from world import NOTHING, PATIENCE, WAYS, Api, config, leftovers, log_of, pod, running
+from world import LEVELS, NOTHING, PATIENCE, WAYS, Api, config, leftovers, log_of, pod, running
 
 from allaboard.api.documents import Key
 from allaboard.api.kinds import POD
+from allaboard.node import sandbox, syscalls
 
 ISOLATED = [way for way in WAYS if way != "D"]
 
@@ -153,8 +155,59 @@ def test_two_hundred_pods_leave_nothing_behind(tmp_path, level):
             async with asyncio.timeout(PATIENCE):
                 while agent.tenants or list((state / "pods").iterdir()):
                     await asyncio.sleep(0.05)
-            assert not list(agent.provision.volatile.iterdir())
+            of_all = agent.provision.tree.cover  # the one layer all of them stood on
+            assert [str(path) for path in agent.provision.volatile.iterdir()] == [of_all] * bool(of_all)
 
     asyncio.run(story())
     assert mark not in subprocess.run(["ps", "axo", "args"], capture_output=True, text=True).stdout
     assert leftovers(state) == NOTHING
+
+
+AS_ROOT = pytest.mark.skipif("A" not in LEVELS, reason="level A: run as root where namespaces are allowed")
+
+
+@AS_ROOT
+@pytest.mark.parametrize("level", ["A", "A-python"])
+def test_a_hidden_folder_that_is_made_later_is_hidden_too(tmp_path, level):
+    later = Path(f"/var/lib/aboard-test-{os.getpid()}")
+
+    async def story():
+        api = Api()
+        async with running(api, config(tmp_path / "state", level=level, hidden=(str(later),))) as agent:
+            await api.create(POD, pod("before", f"ls {later}"))
+            await api.phase("before", "Failed")
+            later.mkdir()
+            (later / "secret").write_text("x")
+            await api.create(POD, pod("after", f"cat {later}/secret; ls {later}; mkdir {later} && ls -a {later}"))
+            return log_of(agent, await api.phase("after", "Succeeded", "Failed")).splitlines()
+
+    try:
+        said = asyncio.run(story())
+    finally:
+        shutil.rmtree(later, ignore_errors=True)
+    assert said[-2:] == [".", ".."]  # the name is free, and nothing of the host is behind it
+
+
+@AS_ROOT
+def test_nobody_takes_a_piece_from_the_layer_that_covers(tmp_path):
+    place = tmp_path / "cover"
+    sandbox.sealed_layer(place, [["cover", f"{place}/home", "755"], ["nothing", f"{place}/secret"]])
+    try:
+        for wrong in ((place / "home").rmdir, (place / "secret").unlink, (place / "more").mkdir):
+            with pytest.raises(OSError, match="Read-only"):
+                wrong()
+        sandbox.sealed_layer(place, [["unknown"]])  # it is there already
+    finally:
+        syscalls.unmount(str(place))
+
+
+@AS_ROOT
+def test_a_layer_that_was_never_finished_is_made_again(tmp_path):
+    place = tmp_path / "cover"
+    with pytest.raises(FileNotFoundError):
+        sandbox.sealed_layer(place, [["mkdir", f"{place}/half", "755"], ["mkdir", f"{place}/no/such", "755"]])
+    sandbox.sealed_layer(place, [["mkdir", f"{place}/whole", "755"]])
+    try:
+        assert os.listdir(place) == ["whole"]
+    finally:
+        syscalls.unmount(str(place))

@@ -61,7 +61,7 @@ AT_ONCE = {
     "a private file is not there": ["nothing", "/s/up/+/etc/shadow-"],
     "files of ours lie above the host's": ["write", "/s/up/+/etc/passwd", "644", "0", "0", "root"],
     "files of the image, too": ["write", "/s/up/+/etc/ssh/ssh_config", "644", "0", "0", "Host *"],
-    "the tree is one overlay": ["whole", "/s/root", "/s/low/+", "/s/up/+", "/s/work/+"],
+    "the tree is one overlay": ["whole", "/s/root", "/s/low/+", "/s/up/+", "/s/work/+", ""],
     "but for other file systems": ["layer", "/data", "/s/root/data", "/s/low/data", "/s/up/data", "/s/work/data", ""],
     "shared memory is no overlay": ["mount", "/s/dev", "/s/root/dev", "", "4096", ""],
 }
@@ -70,6 +70,27 @@ AT_ONCE = {
 @pytest.mark.parametrize("want", AT_ONCE.values(), ids=AT_ONCE)
 def test_the_tree_of_a_container_at_once(want):
     assert want in words(tree=ONE)
+
+
+COVERED = Tree(ONE.top, ONE.private, whole=True, others=ONE.others, apart=ONE.apart, cover="/c")
+
+
+def test_who_shares_the_users_of_the_machine_stands_on_the_layer_that_covers_for_all():
+    made = words(tree=COVERED)
+    assert not {"cover", "hide", "nothing"} & {step[0] for step in made}
+    assert ["whole", "/s/root", "/s/low/+", "/s/up/+", "/s/work/+", "/c"] in made
+
+
+def test_who_has_users_of_its_own_covers_for_itself():
+    uncovered = [step[0] for step in words(Shift(100_000, 200_000), COVERED)]
+    assert uncovered == [step[0] for step in words(tree=ONE)]
+
+
+def test_the_layer_that_covers_for_all_covers_what_every_container_would():
+    alone = [step for step in words(tree=ONE) if step[0] in ("cover", "hide", "nothing")]
+    assert [
+        step for step in steps.covering("/s/up/+", ONE, HOUSE.hidden) if step[0] in ("cover", "hide", "nothing")
+    ] == alone
 
 
 def test_everything_that_may_not_be_seen_is_covered_before_there_is_something_to_see():
@@ -133,7 +154,7 @@ def test_half_a_character_does_not_stop_a_pod():
 
 
 def test_an_init_in_python_finds_its_file_tree_among_the_steps():
-    parts = {"steps": words(), "groups": [["group", "/g"], ["cgroup", "/g"]]}
+    parts = {"steps": words(), "groups": [["group", "/g"], ["set", "/g/tasks", "0"]]}
     assert steps.parts_of(steps.whole({**parts, "become": [["cwd", "/"]], "env": {}, "argv": ["true"]})) == parts
 
 
@@ -185,7 +206,6 @@ ALLOTTED = {
     "the first": (HAVE, set(), (1000, 2000, users.EACH)),
     "the next": (HAVE, {(1000, 2000, users.EACH)}, (1000 + users.EACH, 2000 + users.EACH, users.EACH)),
     "none left": (HAVE, {(1000 + n * users.EACH, 2000 + n * users.EACH, users.EACH) for n in range(3)}, ()),
-    "none at all": (None, set(), ()),
 }
 
 

@@ -38,7 +38,7 @@ class Api:
 
     def __init__(self):
         self.documents, self.feeds, self.revision = {}, [], itertools.count(1)
-        self.last, self.story = 0, []
+        self.last, self.story, self.waiting = 0, [], {}
 
     def _put(self, kind, document, event):
         self.last = next(self.revision)
@@ -52,6 +52,8 @@ class Api:
     def _tell(self, kind, event, document):
         if kind is POD and event != "DELETED":
             self.story.append((document["metadata"]["name"], (document.get("status") or {}).get("phase")))
+        for waiter in self.waiting.pop((kind, key_of(document)), ()):
+            waiter.done() or waiter.set_result(None)
         for wanted, feed in self.feeds:
             if wanted is kind:
                 feed.put_nowait([Change(event, document)])
@@ -114,8 +116,14 @@ class Api:
 
     async def phase(self, name, *phases, seconds=PATIENCE):
         test = lambda pod: pod is not None and (pod.get("status") or {}).get("phase") in phases
+        here = (POD, Key("default", name))
         try:
-            return await self.until(POD, Key("default", name), test, seconds)
+            async with asyncio.timeout(seconds):
+                while not test(self.documents.get(here)):
+                    change = asyncio.get_running_loop().create_future()
+                    self.waiting.setdefault(here, []).append(change)
+                    await change
+            return self.documents[here]
         except TimeoutError:
             pod = self.documents.get((POD, Key("default", name))) or {}
             events = [d["reason"] + ": " + d["message"] for (k, _), d in self.documents.items() if k.kind == "Event"]

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from allaboard.api.documents import Document, Key, dig
-from allaboard.api.errors import ApiError, Conflict, NotFound
+from allaboard.api.errors import AboardError, ApiError, Conflict, NotFound
 from allaboard.api.kinds import POD, SERVICE, VOLUME
 from allaboard.api.labels import LAST_LINES
 from allaboard.api.meta import annotations_of, is_leaving, key_of, revision_of, uid_of
@@ -65,6 +65,7 @@ from allaboard.node.status import SHUTDOWN
 from allaboard.node.switchboard import Switchboard
 from allaboard.node.tenants import Tenant
 from allaboard.node.watchdog import Watchdog
+from allaboard.node.zygote import Homeless
 
 log = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ class Agent:
         self.switchboard: Switchboard
         self.containers: Containers
         self.users: users.Range | None = None
+        self.leaving_now: dict[str, asyncio.Task[None]] = {}  # pods that are over and being put away
         self.assembled = self.started = self.leaving = False
         self._starting: asyncio.Future[None] | None = None
         self._finding = asyncio.Lock()
@@ -236,6 +238,8 @@ class Agent:
             await self._say_goodbye()
         self.containers.close()
         self.neighbours.close()
+        if self.leaving_now:
+            await asyncio.wait(self.leaving_now.values())
         await self.processes.close(kill=kill)
         self.logs.close()
         self.gateway.close()
@@ -303,7 +307,7 @@ class Agent:
         self.neighbours.moved_in(tenant)
         living = tenant.living()
         if living and not tenant.released:
-            await self._house(tenant)
+            await self.processes.ask({"do": "pod", **self._house(tenant)})
         for attempt in living:
             self.containers.adopt(tenant, attempt)
         for attempts in tenant.attempts.values():
@@ -311,13 +315,11 @@ class Agent:
                 self.containers.settle(tenant, attempts[-1])
         self._due(tenant.uid)
 
-    async def _house(self, tenant: Tenant) -> None:
-        """The pod's namespaces again: those its containers live in, or (where none lives any more) new ones."""
-        for attempt in tenant.living():
-            with contextlib.suppress(OSError):
-                await self.processes.ask(self._pod_request(tenant) | {"witness": attempt.pid})
-                return
-        await self.processes.ask(self._pod_request(tenant))
+    def _house(self, tenant: Tenant) -> Document:
+        """What a pod's namespaces are: those its containers live in, or (where none lives) new ones like this."""
+        hostname = hosts.hostname_of(tenant.document)
+        new = {"pod": tenant.uid, "hostname": hostname, "address": tenant.address, "users": list(tenant.users)}
+        return {**new, "witnesses": [attempt.pid for attempt in tenant.living()]}
 
     # One pass over one pod.
 
@@ -350,10 +352,13 @@ class Agent:
                 return
             tenant = self.tenants[uid] = Tenant(uid, self.config.state / "pods" / uid, document)
         tenant.document = document
-        while acts := [act for act in pods.acts_of(*self._look(tenant)) if not isinstance(act, pods.Remove)]:
-            if not await self._perform_all(tenant, acts):
+        seen = self._look(tenant)
+        while acts := [act for act in pods.acts_of(*seen) if not isinstance(act, pods.Remove)]:
+            done = await self._perform_all(tenant, acts)
+            seen = self._look(tenant)
+            if not done:
                 break
-        verdict = pods.decide(*self._look(tenant))
+        verdict = pods.decide(*seen)
         await self._tell(tenant, verdict)
         if pods.Remove() in verdict.acts:
             await self._remove(tenant)
@@ -377,7 +382,7 @@ class Agent:
             case pods.Stop():
                 self.containers.stop(tenant, act)
             case pods.Release():
-                await self._release(tenant)
+                self._release(tenant)
         return True
 
     async def _tell(self, tenant: Tenant, verdict: pods.Verdict) -> None:
@@ -411,7 +416,7 @@ class Agent:
         if not failed or LAST_LINES in annotations_of(tenant.document):
             return
         first = min(failed, key=lambda attempt: (attempt.ended or self.clock.now(), attempt.container))
-        text = last_lines(first.place / "log")
+        text = last_lines(first.log)
         if not text:
             return
         body = {"metadata": {"annotations": {LAST_LINES: text}, "uid": tenant.uid}}
@@ -426,18 +431,18 @@ class Agent:
     # The acts.
 
     async def _prepare(self, tenant: Tenant) -> bool:
-        """Address, namespaces, names, volumes."""
+        """Address, names, volumes; its namespaces are made with the first container."""
         address = self.neighbours.settle(tenant.document)
         if not address:
             return self._troubled(tenant, "FailedCreatePodSandBox", "every address of the pod network is taken")
         tenant.place.mkdir(parents=True, exist_ok=True, mode=0o700)
         before, tenant.address = tenant.address, address
-        tenant.users = tenant.users or users.allot(self.users, {other.users for other in self.tenants.values()})
+        if self.users is not None and not tenant.users:
+            tenant.users = users.allot(self.users, {other.users for other in self.tenants.values()})
         try:
             self.neighbours.write_hosts(tenant)
             sources = await self.provision.sources(tenant)
             await self.provision.volumes(tenant, sources)
-            await self.processes.ask(self._pod_request(tenant))
         except Forbidden as problem:
             tenant.address, tenant.doom = before, Doom("HostPathForbidden", str(problem))
             self._say(tenant, tenant.doom.reason, tenant.doom.message, True)  # noqa: FBT003
@@ -455,13 +460,14 @@ class Agent:
         self.queue.add_at(Key("", tenant.uid), self.clock.now() + RETRY)
         return False
 
-    def _pod_request(self, tenant: Tenant) -> Document:
-        hostname = hosts.hostname_of(tenant.document)
-        names = {"do": "pod", "pod": tenant.uid, "hostname": hostname, "address": tenant.address}
-        return {**names, "users": list(tenant.users)}
-
     async def _start(self, tenant: Tenant, act: pods.Start) -> bool:
-        trouble = await self.containers.start(tenant, act)
+        try:
+            trouble = await self.containers.start(tenant, act)
+        except Homeless as problem:
+            if not tenant.living():
+                tenant.address = ""  # it is prepared again
+            words = f"failed to create pod sandbox: {problem.strerror}"
+            return self._troubled(tenant, "FailedCreatePodSandBox", words)
         if trouble is None:
             tenant.troubles.pop(act.name, None)
             return True
@@ -470,15 +476,28 @@ class Agent:
             return False
         return self._troubled(tenant, "Failed", f"Error: {trouble.message}")
 
-    async def _release(self, tenant: Tenant) -> None:
-        """Nothing of the pod runs: its namespaces and secrets go, its logs stay as long as the pod is known."""
+    def _release(self, tenant: Tenant) -> None:
+        """Nothing of the pod runs: what it had is free for others, and is put away while its end is already told."""
+        address = tenant.address
         tenant.address, tenant.released, tenant.users = "", True, ()
         tenant.devices.clear()
+        self.leaving_now[tenant.uid] = asyncio.create_task(self._put_away(tenant, address))
+
+    async def _put_away(self, tenant: Tenant, address: str) -> None:
+        """Its namespaces, groups, secrets and volumes; its logs stay as long as the pod is known. Noted at the end: who
+        is killed before does it again."""
         memory = self.provision.in_memory(tenant.uid)
-        await self.processes.ask({"do": "release", "pod": tenant.uid, "memory": memory})
-        await asyncio.to_thread(self.provision.forget, tenant.uid)  # the kernel takes its time over groups
-        await self.processes.remove(tenant.place / "volumes")
-        tenant.remember()
+        try:
+            await self.processes.ask({"do": "release", "pod": tenant.uid, "memory": memory})
+            await asyncio.to_thread(self.provision.forget, tenant)  # the kernel takes its time over groups
+            await self.processes.remove(tenant.place / "volumes")
+            tenant.remember()
+        except (OSError, AboardError) as problem:
+            log.warning("pod %s: %s", tenant.uid, problem)
+            tenant.address, tenant.released = address, False
+            self.queue.add_at(Key("", tenant.uid), self.clock.now() + RETRY)
+        finally:
+            del self.leaving_now[tenant.uid]
 
     async def _clear(self, tenant: Tenant) -> None:
         """The pod's object is gone: so is everything of it."""
@@ -486,7 +505,12 @@ class Agent:
             self.processes.kill(attempt)
         if tenant.living():
             return
-        await self._release(tenant)
+        if not tenant.released:
+            self._release(tenant)
+        if tenant.uid in self.leaving_now:
+            await asyncio.wait([self.leaving_now[tenant.uid]])  # whoever stops us does not stop that
+        if not tenant.released:
+            return
         self.neighbours.leave(tenant.document)
         await self.processes.remove(tenant.place)
         self.tenants.pop(tenant.uid, None)

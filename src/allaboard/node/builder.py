@@ -51,10 +51,6 @@ class Builder:
     def do_set(self, path: str, text: str) -> None:
         Path(path).write_text(text)
 
-    def do_cgroup(self, path: str) -> None:
-        """Put this process (and so everything it starts) under the container's limits; 0 is the writer itself."""
-        Path(path, "cgroup.procs").write_text("0")
-
     # The file tree.
 
     def do_shift(self, uid: str, gid: str) -> None:
@@ -132,8 +128,9 @@ class Builder:
         if os.path.isdir(path) and not os.path.islink(path):
             mount("tmpfs", path, "tmpfs", MS_NODEV, options)
 
-    def do_whole(self, root: str, low: str, upper: str, work: str) -> None:
-        """The host's whole tree, below what the upper layer has already."""
+    def do_whole(self, *words: str) -> None:
+        """The host's whole tree, below what the upper layer has already and a layer between, where there is one."""
+        root, low, upper, work, cover = words
         os.mkdir(work)
         os.chmod(upper, stat.S_IMODE(os.stat("/").st_mode))
         below = "/"
@@ -141,7 +138,8 @@ class Builder:
             os.mkdir(low)
             syscalls.show_shifted("/", low, self.held["user"], deep=False)
             below = low
-        mount("overlay", root, "overlay", MS_NODEV, f"lowerdir={below},upperdir={upper},workdir={work}")
+        layers = f"{cover}:{below}" if cover else below
+        mount("overlay", root, "overlay", MS_NODEV, f"lowerdir={layers},upperdir={upper},workdir={work}")
 
     def do_cover(self, path: str, mode: str) -> None:
         """In an upper layer: a directory that lets nothing through from below."""
@@ -161,12 +159,16 @@ class Builder:
                 self.do_mkdir(upper + so_far, f"{stat.S_IMODE(os.stat(so_far).st_mode):o}")
 
     def do_hide(self, upper: str, path: str, mode: str) -> None:
-        """In an upper layer: an empty directory over one of the host, where the host has it."""
-        if not os.path.isdir(f"/{path}"):
+        """In an upper layer: an empty directory over one of the host, or, in case the host gets it yet, over none."""
+        parent = os.path.dirname(path)
+        if not os.path.isdir(f"/{parent}"):
             return
-        if "/" in path:
-            self.do_like(upper, path.rpartition("/")[0])
-        if os.path.isdir(f"{upper}/{path}"):  # something in it is hidden, too
+        if parent:
+            self.do_like(upper, parent)
+        if not os.path.isdir(f"/{path}"):
+            if not os.path.lexists(f"{upper}/{path}"):
+                self.do_nothing(f"{upper}/{path}")
+        elif os.path.isdir(f"{upper}/{path}"):  # something in it is hidden, too
             os.setxattr(f"{upper}/{path}", OPAQUE, b"y")
         else:
             self.do_cover(f"{upper}/{path}", mode)

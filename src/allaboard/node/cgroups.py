@@ -1,6 +1,7 @@
 """Control groups: limits the kernel keeps, where we may make groups (v2 as root or delegated, v1 as root).
 
-One group per pod with one below it per container. What a machine cannot do is said (`kind`, `words`), never pretended.
+One group per container and no other: making and removing one costs the kernel more than a process. What a machine
+cannot do is said (`kind`, `words`), never pretended.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,25 +32,28 @@ class Groups:
     def keeps(self, controller: str) -> bool:
         return controller in self.bases
 
-    def paths(self, pod: str, container: str, limits: Limits) -> tuple[str, ...]:
-        """The groups of one container."""
+    def doors(self, pod: str, container: str, limits: Limits) -> tuple[str, ...]:
+        """The files a process of a container writes "0" into, to stand in its groups.
+
+        All who do have one thread. In v1 it goes in as such: going in as a process would wait for all processors to
+        pass a quiet state, 10 ms and more, lest a thread is born meanwhile.
+        """
+        door = "cgroup.procs" if self.kind == "v2" else "tasks"
+        return tuple(f"{path}/{door}" for path in self._paths(pod, container, limits))
+
+    def _paths(self, pod: str, container: str, limits: Limits) -> list[str]:
         wanted = [base for controller, base in self.bases.items() if self._matters(controller, limits)]
-        return tuple(f"{base}/pod-{pod}/{container}" for base in dict.fromkeys(wanted))
+        return [_path(base, pod, container) for base in dict.fromkeys(wanted)]
 
     def steps(self, pod: str, container: str, limits: Limits) -> list[Step]:
         """How the container's init makes its groups, sets their limits and joins them. (Making one takes the kernel a
         while; the agent has others to look after.)"""
-        made: list[Step] = []
-        for path in self.paths(pod, container, limits):
-            parent = path.rpartition("/")[0]
-            made += [["group", parent], ["group", path]]
-            if self.kind == "v2":
-                made += [["?set", f"{parent}/cgroup.subtree_control", " ".join(f"+{name}" for name in self.bases)]]
+        made: list[Step] = [["group", path] for path in self._paths(pod, container, limits)]
         for controller, base in self.bases.items():
             if self._matters(controller, limits):
                 settings = self._settings(controller, limits).items()
-                made += [["?set", f"{base}/pod-{pod}/{container}/{name}", value] for name, value in settings]
-        return [*made, *(["cgroup", path] for path in self.paths(pod, container, limits))]
+                made += [["?set", f"{_path(base, pod, container)}/{name}", value] for name, value in settings]
+        return [*made, *(["set", door, "0"] for door in self.doors(pod, container, limits))]
 
     def _matters(self, controller: str, limits: Limits) -> bool:
         """In v1 every controller has a tree of its own, and a group that limits nothing is only work."""
@@ -69,7 +74,7 @@ class Groups:
         if base is None:
             return False
         name = "memory.events" if self.kind == "v2" else "memory.oom_control"
-        for line in _read(base / f"pod-{pod}" / container / name).splitlines():
+        for line in _read(f"{_path(base, pod, container)}/{name}").splitlines():
             word, _, count = line.partition(" ")
             if word == "oom_kill" and count.strip() != "0":
                 return True
@@ -79,21 +84,31 @@ class Groups:
         """Groups that an earlier agent left and nobody needs."""
         for base in set(self.bases.values()):
             for path in base.glob("pod-*"):
-                if path.name.removeprefix("pod-") not in known:
-                    _prune(path)
+                if path.name.removeprefix("pod-").partition(".")[0] not in known:
+                    _remove(path)
 
-    def remove(self, pod: str) -> None:
+    def forget(self, pod: str, *containers: str) -> None:
+        """They are over; another attempt will count afresh."""
         for base in set(self.bases.values()):
-            _prune(base / f"pod-{pod}")
-
-    def forget(self, pod: str, container: str) -> None:
-        """Before another attempt: the counters start afresh."""
-        for base in set(self.bases.values()):
-            _prune(base / f"pod-{pod}" / container)
+            for container in containers:
+                _remove(_path(base, pod, container))
 
     def close(self) -> None:
         for base in set(self.bases.values()):
             _prune(base)
+
+
+def unleash(doors: Iterable[str]) -> None:
+    """Who is killed must have processor time to die: thousands of processes on a third of a core take many minutes."""
+    for door in doors:
+        group = os.path.dirname(door)
+        for name, text in (("cpu.max", "max"), ("cpu.cfs_quota_us", "-1")):
+            if os.path.exists(f"{group}/{name}"):
+                _write(Path(group, name), text)
+
+
+def _path(base: Path, pod: str, container: str) -> str:
+    return f"{base}/pod-{pod}.{container}"
 
 
 def _v2_settings(controller: str, limits: Limits) -> dict[str, str]:
@@ -173,9 +188,9 @@ def _own_path(controller: str) -> str:
     return "/"
 
 
-def _read(path: Path) -> str:
-    with contextlib.suppress(OSError):
-        return path.read_text()
+def _read(path: str | Path) -> str:
+    with contextlib.suppress(OSError), open(path) as file:
+        return file.read()
     return ""
 
 
@@ -185,7 +200,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _prune(path: Path) -> None:
-    """Remove a group and those below it; the last process may need a moment to be gone."""
+    """Remove a group and those below it."""
     try:
         with os.scandir(path) as entries:
             children = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
@@ -193,9 +208,16 @@ def _prune(path: Path) -> None:
         return
     for child in children:
         _prune(child)
+    _remove(path)
+
+
+def _remove(path: str | Path) -> None:
+    """The last process of a group may need a moment to be gone."""
     for _ in range(20):
         try:
-            path.rmdir()
+            os.rmdir(path)
+            return
+        except FileNotFoundError:
             return
         except OSError:
             time.sleep(0.001)

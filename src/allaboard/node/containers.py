@@ -7,7 +7,7 @@ import contextlib
 import logging
 import secrets
 import signal
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -31,6 +31,7 @@ from allaboard.node.tenants import Ending, Tenant, container_of
 
 log = logging.getLogger(__name__)
 
+START_ERROR = "StartError"  # the command never ran
 MESSAGE_BYTES, FALLBACK_BYTES, FALLBACK_LINES = 4096, 2048, 80
 HOOK_SECONDS = 3600.0
 REBUILD = timedelta(seconds=30)
@@ -38,7 +39,7 @@ REBUILD = timedelta(seconds=30)
 # How the agent hears: a pod is due, and words about a pod (reason, message, whether a warning).
 Due = Callable[[str], None]
 Say = Callable[[Tenant, str, str, bool], None]
-House = Callable[[Tenant], Awaitable[None]]
+House = Callable[[Tenant], Document]
 
 
 @dataclass(slots=True)
@@ -64,7 +65,7 @@ class Containers:
         self.builds: dict[str, Build] = {}
 
     def connect(self, clock: Clock, actions: Actions, due: Due, say: Say, house: House) -> None:
-        """Who tells the time, who performs hooks and probes, whom to tell, and who gives a pod its namespaces."""
+        """Who tells the time, who performs hooks and probes, whom to tell, who knows a pod's namespaces."""
         self.clock, self.actions, self.due, self.say, self.house = clock, actions, due, say, house
 
     def close(self) -> None:
@@ -92,12 +93,7 @@ class Containers:
         if place.exists():
             volumes.take_away(place)
         attempt = Attempt(place, act.name, act.attempt, act.streak, secrets.token_hex(32), self.clock.now())
-        begun = lambda: self._began(tenant, attempt)
-        try:
-            await self.processes.start(attempt, tenant.uid, spec, begun)
-        except FileNotFoundError:  # the zygote is younger than the pod
-            await self.house(tenant)
-            await self.processes.start(attempt, tenant.uid, spec, begun)
+        await self.processes.start(attempt, self.house(tenant), spec, lambda: self._began(tenant, attempt))
         tenant.attempts.setdefault(act.name, []).append(attempt)
         tenant.health[act.name] = first_health(container)
         self._forget_old(tenant, act.name)
@@ -159,7 +155,7 @@ class Containers:
         del tenant.attempts[name][:-2]
 
     def _follow(self, tenant: Tenant, attempt: Attempt) -> None:
-        self.logs.keep_up(attempt.place / "log")
+        self.logs.keep_up(attempt.log)
         self.processes.follow(attempt, lambda: self._ended(tenant, attempt))
 
     def _began(self, tenant: Tenant, attempt: Attempt) -> None:
@@ -232,7 +228,9 @@ class Containers:
 
     def _ended(self, tenant: Tenant, attempt: Attempt) -> None:
         self.settle(tenant, attempt)
-        self.logs.finish(attempt.place / "log")
+        if attempt.reason == START_ERROR:
+            self.say(tenant, "Failed", f"Error: {attempt.message}", True)  # noqa: FBT003
+        self.logs.finish(attempt.log)
         ending = tenant.endings.pop(attempt.container, None)
         probing = tenant.probes.pop(attempt.container, None)
         for task in (ending.task if ending else None, probing):
@@ -258,7 +256,7 @@ class Containers:
             text = file.read(MESSAGE_BYTES)
         if not text and attempt.code and container.get("terminationMessagePolicy") == "FallbackToLogsOnError":
             with contextlib.suppress(OSError):
-                data = (attempt.place / "log").read_bytes()[-FALLBACK_BYTES:]
+                data = attempt.log.read_bytes()[-FALLBACK_BYTES:]
                 text = b"".join(data.splitlines(keepends=True)[-FALLBACK_LINES:])
         attempt.message = text.decode(errors="replace") or attempt.message
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Network
@@ -148,7 +149,8 @@ SYSTEM = (
 )
 
 
-def account_files(people: Iterable[Person], sshd: int) -> dict[str, tuple[str, int]]:
+@functools.lru_cache(maxsize=256)
+def account_files(people: tuple[Person, ...], sshd: int) -> Mapping[str, tuple[str, int]]:
     """passwd, group and shadow from scratch: names of the host's accounts must not leak into a container."""
     # Where there is one user only (`sshd` is 0), there is one group only.
     system = [ROOT, *SYSTEM, Person("sshd", sshd, 65534 if sshd else 0, "/run/sshd", "/usr/sbin/nologin")]

@@ -251,14 +251,14 @@ static int reveal(char **w) {
     return result ? result : layer(w);
 }
 
-static int whole(char **w) { /* root, low, upper, work: the host's tree below what the upper layer has already */
+static int whole(char **w) { /* root, low, upper, work, cover: the host's tree below what the upper layers have already */
     struct stat s;
     char options[16384];
     if (make_dir(w[3], "755")) return -1;
     if (stat("/", &s) || chmod(w[2], s.st_mode & 07777)) return failed("look at /");
     if (held[3] >= 0 && (make_dir(w[1], "755") || show_shifted("/", w[1], 0))) return -1;
-    const char *form = "lowerdir=%s,upperdir=%s,workdir=%s";
-    snprintf(options, sizeof options, form, held[3] >= 0 ? w[1] : "/", w[2], w[3]);
+    const char *form = "lowerdir=%s%s%s,upperdir=%s,workdir=%s";
+    snprintf(options, sizeof options, form, w[4], *w[4] ? ":" : "", held[3] >= 0 ? w[1] : "/", w[2], w[3]);
     return mount("overlay", w[0], "overlay", MS_NODEV, options) ? failed("mount the host's tree") : 0;
 }
 
@@ -288,18 +288,16 @@ static int like(char **w) { /* upper, path: the host's directories down to this 
     return result;
 }
 
-static int hide(char **w) { /* upper, path, mode: an empty directory over one of the host, where the host has it */
-    char *there = joined("/", w[1]), *here = joined(w[0], there), *slash = strrchr(w[1], '/');
-    int result = 0;
-    if (is_dir(there)) {
-        if (slash) {
-            *slash = 0;
-            result = like(w);
-            *slash = '/';
-        }
+static int hide(char **w) { /* upper, path, mode: an empty directory over one of the host, or a mark over none */
+    char *there = joined("/", w[1]), *here = joined(w[0], there), *slash = strrchr(w[1], '/'), *inner = strrchr(there, '/');
+    int result = 0, known = is_dir(there);
+    if (slash) *slash = *inner = 0;
+    if (!slash || is_dir(there)) {
+        if (slash) result = like(w);
         char *wish[] = {here, w[2]};
-        if (result == 0) result = cover(wish);
+        if (result == 0) result = known ? cover(wish) : exists(here) ? 0 : nothing(wish);
     }
+    if (slash) *slash = '/';
     free(there);
     free(here);
     return result;
@@ -449,10 +447,13 @@ static int do_capabilities(char **w) {
     return syscall(SYS_capset, &head, data) ? failed("capset") : 0;
 }
 
+static int digit(char c) { return c <= '9' ? c - '0' : (c | 32) - 'a' + 10; }
+
 static int do_filter(char **w) {
     size_t length = strlen(w[0]) / 2;
     unsigned char *code = malloc(length + 1);
-    for (size_t i = 0; i < length; i++) sscanf(w[0] + 2 * i, "%2hhx", code + i);
+    if (!code) return failed("memory");
+    for (size_t i = 0; i < length; i++) code[i] = digit(w[0][2 * i]) << 4 | digit(w[0][2 * i + 1]);
     struct sock_fprog program = {length / sizeof(struct sock_filter), (struct sock_filter *)code};
     return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) ? failed("seccomp") : 0;
 }
@@ -465,15 +466,6 @@ static int do_no_new_privileges(char **w) {
 static int do_cwd(char **w) {
     if (make_dirs(w[0]) && errno != EACCES && errno != EROFS && errno != EPERM) return -1;
     return chdir(w[0]) ? failed("chdir %s", w[0]) : 0;
-}
-
-static int join_group(char **w) {
-    char *path = joined(w[0], "/cgroup.procs");
-    int file = open(path, O_WRONLY | O_CLOEXEC);
-    int result = file < 0 || write(file, "0", 1) != 1 ? failed("join %s", w[0]) : 0;
-    if (file >= 0) close(file);
-    free(path);
-    return result;
 }
 
 static int group(char **w) { return mkdir(w[0], 0755) && errno != EEXIST ? failed("make %s", w[0]) : 0; }
@@ -494,14 +486,14 @@ static int enter(char **w) { /* all but the users: an init stays the machine's r
 }
 
 static const struct { const char *word; int (*work)(char **); int rest; } WORK[] = {
-    {"cgroup", join_group, 1}, {"enter", enter, 0}, {"shift", do_shift, 2}, {"mount", mount_one, 5},
+    {"enter", enter, 0}, {"shift", do_shift, 2}, {"mount", mount_one, 5},
     {"fresh", fresh, 4}, {"mkdir", do_mkdir, 2}, {"mkdirs", do_mkdirs, 1}, {"rmdir", do_rmdir, 1},
     {"symlink", do_symlink, 2}, {"write", write_file, 5}, {"chown", do_chown, 3}, {"layer", layer, 6},
     {"reveal", reveal, 6}, {"empty", empty, 2}, {"pivot", do_pivot, 2}, {"unmount", do_unmount, 1},
     {"device", device, 2}, {"mask", mask, 1}, {"seal", do_seal, 1}, {"volume", volume, 5}, {"rlimit", do_rlimit, 2},
     {"users", do_users, 0}, {"groups", do_groups, 1}, {"gid", do_gid, 1}, {"uid", do_uid, 1},
     {"capabilities", do_capabilities, 1}, {"filter", do_filter, 1}, {"no-new-privileges", do_no_new_privileges, 0},
-    {"cwd", do_cwd, 1}, {"whole", whole, 4}, {"cover", cover, 2}, {"nothing", nothing, 1}, {"like", like, 2},
+    {"cwd", do_cwd, 1}, {"whole", whole, 5}, {"cover", cover, 2}, {"nothing", nothing, 1}, {"like", like, 2},
     {"hide", hide, 3}, {"group", group, 1}, {"set", set, 2},
 };
 

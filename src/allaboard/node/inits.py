@@ -100,7 +100,7 @@ def _begin(spec: Document, directory: int, held: dict[str, int], level: str) -> 
 
 def join_cgroups(spec: Document) -> None:
     """Put this process under the limits of a container that runs."""
-    Builder().follow(["cgroup", path] for path in spec.get("cgroups", []))
+    Builder().follow(["set", door, "0"] for door in spec.get("doors", []))
 
 
 def _streams(spec: Document, directory: int) -> tuple[int, int]:

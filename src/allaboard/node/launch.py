@@ -51,8 +51,8 @@ class Setting:
     names: Mapping[str, str] = field(default_factory=dict)  # peers, for levels without a hosts file
     port: int = 0  # of the job, for levels without a network of its own
     limits: Limits = field(default_factory=Limits)
-    cgroups: tuple[str, ...] = ()
-    groups: Sequence[Step] = ()  # how those are made
+    groups: Sequence[Step] = ()  # how its control groups are made and joined
+    doors: tuple[str, ...] = ()  # where others join them
     devices: tuple[str, ...] = ()
     extra: Mapping[str, str] = field(default_factory=dict)  # variables of devices and the like
     tree: Tree = steps.HERE
@@ -76,7 +76,7 @@ def launch(container: Document, sources: Sources, bound: Sequence[Mount], settin
         raise Refused(f'container "{container["name"]}": {words}')
     spec: Document = {"argv": argv, "env": variables, "cwd": container.get("workingDir") or "/"}
     spec |= {"stdin": bool(container.get("stdin")), "tty": bool(container.get("tty"))}
-    spec |= {"cgroups": list(setting.cgroups), "groups": list(setting.groups)}
+    spec |= {"doors": list(setting.doors), "groups": list(setting.groups)}
     if setting.level == "D":
         spec = _plain(spec, bound, setting)
     else:
@@ -206,8 +206,8 @@ def _variables(container: Document, sources: Sources, setting: Setting, user: Pe
 
 
 def _etc(pod: Document, setting: Setting, user: Person) -> dict[str, list[str | int]]:
-    people = [person for person in (setting.profile.user, user) if person is not None and person.uid != 0]
-    files = hosts.account_files(people if setting.many_users else [user], 101 if setting.many_users else 0)
+    people = tuple(person for person in (setting.profile.user, user) if person is not None and person.uid != 0)
+    files = dict(hosts.account_files(people if setting.many_users else (user,), 101 if setting.many_users else 0))
     if setting.preload:
         files["ld.so.preload"] = (f"{PRELOAD}\n", 0o644)
     name = hosts.hostname_of(pod)

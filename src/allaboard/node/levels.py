@@ -231,7 +231,7 @@ def _whole(scratch: str) -> None:
     workman = Builder()
     workman.do_hide(f"{scratch}/up", "etc", "755")
     workman.do_nothing(f"{scratch}/up/usr")
-    workman.do_whole(f"{scratch}/root", "", f"{scratch}/up", f"{scratch}/work")
+    workman.do_whole(f"{scratch}/root", "", f"{scratch}/up", f"{scratch}/work", "")
     if os.listdir(f"{scratch}/root/etc") or os.path.exists(f"{scratch}/root/usr") or not os.listdir(f"{scratch}/root"):
         raise OSError("an overlay does not hide what it should")
 

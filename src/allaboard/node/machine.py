@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import platform
 import resource
 import shutil
 import socket
+import struct
 import subprocess
 from ipaddress import IPv4Network
 from pathlib import Path
@@ -17,6 +19,7 @@ from allaboard.node.nodes import Machine
 ONE = IPv4Network("127.0.0.1/32")
 FILES = 65536
 BOOT = "/proc/sys/kernel/random/boot_id"
+GET_FLAGS, SET_FLAGS, TOP_OF_TREES = 0x80086601, 0x40086602, 0x20000  # of a directory, as ext4 keeps them
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
 
@@ -54,6 +57,21 @@ def allow_files() -> None:
     with contextlib.suppress(ValueError, OSError):
         if soft != resource.RLIM_INFINITY and soft < wanted:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def spread_below(place: Path) -> None:
+    """Say that the directories in this one have nothing to do with each other, where the file system listens.
+
+    ext4 then puts each where there is room. Else all stand together, and without a journal a file gets a number only
+    after those given back within the last minute were looked at one by one (3 ms for a pod's five files, against 0.2).
+    """
+    if platform.system() != "Linux":
+        return
+    directory = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with contextlib.suppress(OSError):
+        flags = struct.unpack("l", fcntl.ioctl(directory, GET_FLAGS, struct.pack("l", 0)))[0]
+        fcntl.ioctl(directory, SET_FLAGS, struct.pack("l", flags | TOP_OF_TREES))
+    os.close(directory)
 
 
 def loopback(wanted: IPv4Network) -> IPv4Network:

@@ -191,9 +191,12 @@ def mounts_of(container: Document, roots: Mapping[str, str], variables: Mapping[
     """Where each volume of a container is seen; parents before what is mounted inside them."""
     found: dict[str, Mount] = {}
     for entry in container.get("volumeMounts") or []:
-        target = posixpath.normpath(entry["mountPath"])
+        target = "/" + posixpath.normpath(entry["mountPath"]).lstrip("/")
         if target in found:
             raise Unmountable(f'mountPath "{target}" is used twice in container "{container["name"]}"; must be unique')
+        if target == "/" or f"{target}/".startswith("/proc/"):
+            rule = "must be neither the root of the file tree nor below /proc"
+            raise Unmountable(f'mountPath "{target}" in container "{container["name"]}": {rule}')
         if entry["name"] not in roots:
             raise Unmountable(f'volumeMount "{entry["name"]}": no such volume in this pod')
         inner, source = _sub_path(entry, variables), roots[entry["name"]]

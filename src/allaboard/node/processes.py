@@ -15,15 +15,16 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import AboardError
-from allaboard.node import levels, records, steps, volumes, zygote
+from allaboard.node import cgroups, levels, records, steps, volumes, zygote
 from allaboard.node.facts import Run
 from allaboard.node.families import LOOK, Grip, end_process, grip, is_same, kill_descendants
+from allaboard.node.zygote import Homeless
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,11 @@ class Attempt:
     code: int = 0
     reason: str = ""
     message: str = ""
+    record: str = field(init=False)
+    log: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.record, self.log = f"{self.place}/{records.NAME}", self.place / "log"
 
     def run(self) -> Run:
         return Run(
@@ -64,7 +70,7 @@ class Attempt:
 
     @property
     def spec(self) -> Document:
-        return records.read(self.place / records.NAME).get("spec") or {}
+        return records.read(self.record).get("spec") or {}
 
 
 def moment(seconds: float) -> datetime:
@@ -226,23 +232,24 @@ class Processes:
             self._lost()
         answer, given = await waiter
         if "error" in answer:
-            raise OSError(answer["errno"], answer["error"])
+            raise (Homeless if answer["homeless"] else OSError)(answer["errno"], answer["error"])
         return answer, given
 
-    async def start(self, attempt: Attempt, pod: str, spec: Document, on_start: Callable[[], None]) -> None:
-        """Write the attempt down, then let the zygote fork it; `on_start` tells that its command runs or never will."""
+    async def start(self, attempt: Attempt, house: Document, spec: Document, on_start: Callable[[], None]) -> None:
+        """Write the attempt down, then let the zygote fork it; `on_start` tells that its command runs or never will.
+        `house` says what its pod's namespaces are to be, where there are none yet."""
         attempt.place.mkdir(parents=True, exist_ok=True)
         if spec.get("stdin") and not (attempt.place / "stdin").exists():
             os.mkfifo(attempt.place / "stdin", 0o600)
         inner = {"number": attempt.number, "streak": attempt.streak, "id": attempt.id}
         document = {name: value for name, value in spec.items() if name not in ("steps", "groups")}
         document |= {"attempt": inner, "created": attempt.created.timestamp()}
-        records.note(attempt.place / records.NAME, "spec", document)
+        records.note(attempt.record, "spec", document)
         reading, writing = pipe()
         given = [writing, *([_in_memory(steps.encode(steps.whole(spec)))] if "steps" in spec else [])]
         try:
-            request = {"do": "start", "dir": str(attempt.place), "pod": pod, "helper": self.helper is not None}
-            answer, _ = await self.ask(request, given)
+            request = {"do": "start", "dir": str(attempt.place), "pod": house["pod"], "house": house}
+            answer, _ = await self.ask(request | {"helper": self.helper is not None}, given)
         finally:
             for descriptor in given:
                 os.close(descriptor)
@@ -289,6 +296,7 @@ class Processes:
         """End everything of the attempt now."""
         if self.level == "D":
             kill_descendants(attempt.pid)
+        cgroups.unleash(attempt.spec.get("doors", ()))
         self.signal(attempt, signal.SIGKILL)
 
     async def close(self, *, kill: bool) -> None:
@@ -345,18 +353,18 @@ def _in_memory(content: bytes) -> int:
 
 
 def started_at(place: Path) -> datetime | None:
-    found = records.read(place / records.NAME).get("started")
+    found = records.read(f"{place}/{records.NAME}").get("started")
     return moment(found["at"]) if found else None
 
 
 def has_ended(place: Path) -> bool:
     """Whether an attempt's end is written down."""
-    return "exit" in records.read(place / records.NAME)
+    return "exit" in records.read(f"{place}/{records.NAME}")
 
 
 def learn_end(attempt: Attempt, now: datetime) -> bool:
     """What became of an attempt whose init is gone: its own word, or (then False) death by SIGKILL."""
-    record = records.read(attempt.place / records.NAME)
+    record = records.read(attempt.record)
     found, began = record.get("exit"), record.get("started")
     attempt.started = attempt.started or (moment(began["at"]) if began else None)
     if found is None:
@@ -374,7 +382,7 @@ def keep_end(attempt: Attempt) -> None:
     assert attempt.ended is not None
     ending = {"code": attempt.code, "reason": attempt.reason, "message": attempt.message}
     with contextlib.suppress(FileNotFoundError):
-        records.note(attempt.place / records.NAME, "exit", {**ending, "at": attempt.ended.timestamp()})
+        records.note(attempt.record, "exit", {**ending, "at": attempt.ended.timestamp()})
 
 
 def forget_earlier_boot(state: Path, boot: str, now: datetime) -> bool:
@@ -395,7 +403,7 @@ def forget_earlier_boot(state: Path, boot: str, now: datetime) -> bool:
 
 def adopt(place: Path, children: dict[str, int], now: datetime) -> Attempt | None:
     """An attempt found on disk after a restart; None where it never came to life (its directory may go)."""
-    record = records.read(place / records.NAME)
+    record = records.read(f"{place}/{records.NAME}")
     spec, process = record.get("spec"), record.get("process")
     if spec is None:
         return None

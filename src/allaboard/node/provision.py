@@ -20,7 +20,7 @@ from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import CLAIM, CONFIG_MAP, SECRET, VOLUME
 from allaboard.api.meta import name_of, namespace_of, uid_of
 from allaboard.kube.client import Client
-from allaboard.node import devices, environment, launch, mounts, sandbox, volumes
+from allaboard.node import devices, environment, launch, machine, mounts, sandbox, steps, volumes
 from allaboard.node.cgroups import Groups
 from allaboard.node.config import Config, TokenAsk
 from allaboard.node.devices import Device
@@ -36,6 +36,8 @@ from allaboard.node.steps import Shift, Tree
 from allaboard.node.tenants import Tenant
 
 log = logging.getLogger(__name__)
+
+COVERS = 32  # layers for different trees of this machine
 
 HOOK = '''"""Names of pods, where no hosts file can be shown: Python's own look-ups ask this list first."""
 import json, os, socket, sys
@@ -73,7 +75,8 @@ class Provision:
         self.allocatable: dict[str, str] = {}
         self.many_users = True
         self.tree, self.installer = Tree(), ""
-        self.whole, self._seen = False, 0
+        self.whole = False
+        self._seen: tuple[int, ...] = ()
         self.preload: Path | None = None  # for programs that insist on groups where there is one user
         self.volatile = _volatile(config.state)
         self.ports = Ports(config.state / "ports", int(short_name(config.state), 16))
@@ -93,22 +96,39 @@ class Provision:
         """Directories that every container uses."""
         for name in ("stage", "pods", "hooks"):
             (self.config.state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
+        machine.spread_below(self.config.state / "pods")
         self.volatile.mkdir(parents=True, exist_ok=True, mode=0o700)
         (self.config.state / "hooks" / "sitecustomize.py").write_text(HOOK)
         self.ports.open()
         self.installer = _pip_conf(self.gateway) if self.level in "AB" else ""
 
     def host_tree(self) -> Tree:
-        """The machine's file tree; looked at again when something came or went at its top."""
-        seen = os.stat("/").st_mtime_ns
+        """The machine's file tree; looked at again when something came or went at its top or among its keys."""
+        seen = sandbox.last_changed()
         if self.level != "D" and seen != self._seen:
             top, private = sandbox.host_tree(), sandbox.private_files()
             tree = Tree(top, private, rootless=self.level != "A")
             if self.whole:
                 others, apart = sandbox.others_at_top(top), sandbox.apart_at_top(top)
                 tree = replace(tree, whole=True, others=others, apart=apart)
+                tree = replace(tree, cover=self._cover(tree))
             self.tree, self._seen = tree, seen
         return self.tree
+
+    def _cover(self, tree: Tree) -> str:
+        """The layer that covers what may not be seen, the same for the same tree; "" where every container must cover
+        it for itself. None is removed before we leave, because nobody knows who stands on it."""
+        mark = hashlib.sha256(steps.encode(steps.covering("", tree, self.hidden))).hexdigest()[:10]
+        place = self.volatile / f"cover.{mark}"
+        many = len(list(self.volatile.glob("cover.*"))) >= COVERS and not place.exists()
+        if many or set(str(place)) & set(":,\\"):  # an overlay's options would be misread
+            return ""
+        try:
+            sandbox.sealed_layer(place, steps.covering(str(place), tree, self.hidden))
+        except OSError as problem:
+            log.warning("%s: %s; every container covers for itself what it may not see", place, problem)
+            return ""
+        return str(place)
 
     def look_around(self) -> None:
         """Which interpreters this machine has: asked once, before the first container wants one."""
@@ -135,7 +155,8 @@ class Provision:
         """Every object the pod's environment and volumes may draw on."""
         pod = tenant.document
         wanted = sorted(set(_wanted(pod)))
-        found = await asyncio.gather(*(self._load(kind, namespace_of(pod), name) for kind, name in wanted))
+        loads = [self._load(kind, namespace_of(pod), name) for kind, name in wanted]
+        found = await asyncio.gather(*loads) if loads else []
         config_maps = {name: doc for (kind, name), doc in zip(wanted, found) if kind == "configMap"}
         secrets = {name: doc for (kind, name), doc in zip(wanted, found) if kind == "secret"}
         services = [service for service in self.services() if namespace_of(service) == namespace_of(pod)]
@@ -281,8 +302,8 @@ class Provision:
             names=peers if self.level == "D" else {},
             port=port,
             limits=limits,
-            cgroups=self.groups.paths(*group, limits),
             groups=self.groups.steps(*group, limits),
+            doors=self.groups.doors(*group, limits),
             devices=devices.device_nodes(gpus),
             extra=self._extra(tenant) | devices.variables(gpus, any_here=bool(self.devices)),
             tree=self.host_tree(),
@@ -301,9 +322,10 @@ class Provision:
         found = {"ABOARD_HOSTS": str(tenant.place / "names.json"), "TMPDIR": str(work / "tmp")}
         return found | {"PIP_TARGET": str(work / "packages"), "PYTHONPATH": str(work / "packages")}
 
-    def forget(self, uid: str) -> None:
-        self.groups.remove(uid)
-        volumes.take_away(self.volatile / uid)
+    def forget(self, tenant: Tenant) -> None:
+        """Nothing of the pod runs: its groups go, and what was in memory for it."""
+        self.groups.forget(tenant.uid, *tenant.attempts)
+        volumes.take_away(self.volatile / tenant.uid)
 
     def mounted(self, tenant: Tenant, bound: list[Mount]) -> list[Mount]:
         """Groups that only pseudo-root can give are given by the container's init."""

@@ -16,9 +16,11 @@ from pathlib import Path
 
 from allaboard.api.documents import Document
 from allaboard.node import netlink, steps, syscalls
+from allaboard.node.builder import Builder
 from allaboard.node.netlink import Wire
 
 PRIVATE = ("etc/ssh/ssh_host_*_key", "etc/shadow-", "etc/gshadow*", "etc/sudoers", "etc/krb5.keytab")
+WATCHED = ("/", "/etc", "/etc/ssh")  # where what we show or hide comes and goes
 KINDS = {"net": syscalls.NEWNET, "uts": syscalls.NEWUTS, "ipc": syscalls.NEWIPC}
 
 
@@ -59,9 +61,14 @@ def device_name(pod: str) -> str:
     return "ab" + pod.replace("-", "")[:12]
 
 
+def kinds_of(network: Network | None) -> frozenset[str]:
+    """The namespaces every pod has."""
+    return frozenset(KINDS) if network else frozenset({"uts", "ipc"})
+
+
 def make_pod(spec: Document, network: Network | None, homes: Homes) -> dict[str, int]:
     """The pod's namespaces as open descriptors; the zygote itself is back home afterwards."""
-    kinds = frozenset(KINDS) if network else frozenset({"uts", "ipc"})
+    kinds = kinds_of(network)
     held = make_users(spec["users"], kinds) if spec.get("users") else {}
     try:
         if held:
@@ -73,10 +80,14 @@ def make_pod(spec: Document, network: Network | None, homes: Homes) -> dict[str,
         socket.sethostname(spec["hostname"][:64])
         if network:
             _connect(spec, network, held["net"])
+            homes.back(frozenset({"net"}))
+            network.wire.ask(netlink.route(_link_index(device_name(spec["pod"])), spec["address"]))
+    except OSError:
+        for descriptor in held.values():  # else nobody would ever let go of half a pod
+            os.close(descriptor)
+        raise
     finally:
         homes.back(kinds)
-    if network:
-        network.wire.ask(netlink.route(_link_index(device_name(spec["pod"])), spec["address"]))
     return held
 
 
@@ -171,6 +182,17 @@ def host_tree() -> list[tuple[str, str]]:
     return sorted(found)
 
 
+def last_changed() -> tuple[int, ...]:
+    """When something came or went in the directories our view of the host depends on; 0 for one that is not there."""
+    found = []
+    for path in WATCHED:
+        try:
+            found.append(os.stat(path).st_mtime_ns)
+        except OSError:
+            found.append(0)
+    return tuple(found)
+
+
 def others_at_top(shown: Sequence[tuple[str, str]]) -> list[str]:
     """What else stands at the top of the host's file tree: files, and directories that are nobody's business."""
     known = {name for name, _ in shown} | {name for name, _ in steps.NEW}
@@ -181,6 +203,22 @@ def apart_at_top(shown: Sequence[tuple[str, str]]) -> list[str]:
     """Directories at the top that are file systems of their own: an overlay of the top does not show their content."""
     here = os.stat("/").st_dev
     return [name for name, link in shown if link in ("", ".") and os.stat(f"/{name}").st_dev != here]
+
+
+def sealed_layer(place: Path, made: Sequence[steps.Step]) -> None:
+    """A directory that becomes a memory file system of its own with what these steps make below it, then read-only.
+
+    Containers stand on it: whoever could take a piece away would show them what it covers. One that is not sealed was
+    left by somebody killed in the middle, and made again.
+    """
+    if os.path.ismount(place):
+        if os.statvfs(place).f_flag & os.ST_RDONLY:
+            return
+        syscalls.unmount(str(place))
+    place.mkdir(mode=0o700, exist_ok=True)
+    syscalls.mount("tmpfs", str(place), "tmpfs", syscalls.MS_NODEV, "mode=0755,size=16m")
+    Builder().follow(made)
+    syscalls.mount("none", str(place), "", syscalls.MS_REMOUNT | syscalls.MS_RDONLY | syscalls.MS_NODEV)
 
 
 def _has_content(path: str) -> bool:

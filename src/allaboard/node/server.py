@@ -26,6 +26,7 @@ from allaboard.node import channels
 from allaboard.node.journal import View
 from allaboard.node.logs import Logs
 from allaboard.node.processes import Attempt
+from allaboard.node.status import waits_for
 from allaboard.node.streams import Command, Session, WebSocket, Wishes, attach, forward, run_command
 from allaboard.node.tenants import Tenant
 from allaboard.node.tunnel import serve_tunnel
@@ -136,13 +137,15 @@ class App:
 
     def _attempt(self, namespace: str, name: str, container: str, query: Query) -> Attempt:
         """The attempt whose log is wanted: the last, or the one before."""
-        attempts = self._tenant(namespace, name).attempts.get(container, [])
+        tenant = self._tenant(namespace, name)
+        attempts = tenant.attempts.get(container, [])
         if query.flag("previous"):
             if len(attempts) < 2:
                 raise BadRequest(f'previous terminated container "{container}" in pod "{name}" not found')
             return attempts[-2]
         if not attempts:
-            raise BadRequest(f'container "{container}" in pod "{name}" is waiting to start: ContainerCreating')
+            why = waits_for(tenant.document, container)
+            raise BadRequest(f'container "{container}" in pod "{name}" is waiting to start: {why}')
         return attempts[-1]
 
     async def _log(self, attempt: Attempt, query: Query, receive: Receive, send: Send) -> None:
@@ -160,7 +163,7 @@ class App:
             await send({"type": "http.response.body", "body": b""})
 
     async def _copy_log(self, attempt: Attempt, view: View, send: Send) -> None:
-        async for piece in self.house.logs.read(attempt.place / "log", view):
+        async for piece in self.house.logs.read(attempt.log, view):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
 
     async def _websocket(self, scope: Message, receive: Receive, send: Send) -> None:

@@ -251,6 +251,15 @@ def _waiting(life: Life, member: Member) -> Document:
     return {"waiting": {"reason": "PodInitializing" if held else "ContainerCreating"}}
 
 
+def waits_for(pod: Document, container: str) -> str:
+    """Why a container did not start yet, as its pod's status says."""
+    status = pod.get("status") or {}
+    for found in [*(status.get("containerStatuses") or []), *(status.get("initContainerStatuses") or [])]:
+        if found["name"] == container:
+            return str(dig(found, "state", "waiting", "reason", default="ContainerCreating"))
+    return "ContainerCreating"
+
+
 def _terminated(run: Run) -> Document:
     reason = run.reason or ("Completed" if run.code == 0 else "Error")
     found: Document = {"exitCode": run.code, "reason": reason, "containerID": SCHEME + run.id}

@@ -7,7 +7,7 @@ What isolates a pod stands here and nowhere else. A step is a word and its argum
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from allaboard.api.documents import Document
@@ -64,6 +64,7 @@ class Tree:
     whole: bool = False  # one overlay for everything, else one for each directory at the top
     others: Sequence[str] = ()  # what else stands at the top and is not shown
     apart: Sequence[str] = ()  # directories at the top that are file systems of their own
+    cover: str = ""  # a layer that covers what may not be seen, made once for all who share the machine's users
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,34 +119,44 @@ def _one_by_one(house: House, tree: Tree, shift: Shift) -> list[Step]:
     for name, link in tree.top:
         made += _top(house, name, link, rootless=tree.rootless)
     made += [["mkdir", f"{root}/{name}", f"{mode:o}"] for name, mode in NEW]
-    return [*made, *(_emptied(root, name, shift) for name in _secret(house))]
+    return [*made, *(_emptied(root, name, shift) for name in _secret(house.hidden))]
 
 
 def _at_once(house: House, tree: Tree, shift: Shift) -> list[Step]:
-    """One overlay for the whole of the host's tree. What may not be seen is covered in its upper layer before anybody
-    can look: by a directory that lets nothing through, or by the mark that says there is nothing."""
+    """One overlay for the whole of the host's tree. What may not be seen is covered before anybody can look: by a layer
+    between the two, or (a pod with users of its own must own what covers) in the upper one."""
     upper, root = f"{house.stage}/up/{WHOLE}", f"{house.stage}/root"
+    cover = "" if shift else tree.cover
     made: list[Step] = [["mkdir", upper, "755"]]
-    made += [["cover" if "/" not in name else "mkdir", f"{upper}/{name}", f"{mode:o}"] for name, mode in NEW]
-    made += [["nothing", f"{upper}/{name}"] for name in tree.others]
-    secret = [name for name in _secret(house) if _top_of(name) not in FRESH]
-    made += [["hide", upper, name, _tmp_mode(name)] for name in secret if _top_of(name) not in tree.apart]
+    made += [] if cover else covering(upper, tree, house.hidden, kept=house.files)
     made += [["like", upper, "etc"], *_written(house, "", upper), *_accounts(house, f"{upper}/etc")]
-    for path in tree.private:
-        if _top_of(path) not in tree.apart and path not in house.files:
-            made += [["like", upper, path.rpartition("/")[0].lstrip("/")], ["nothing", upper + path]]
-    made += [["whole", root, *(f"{house.stage}/{place}/{WHOLE}" for place in ("low", "up", "work"))]]
+    made += [["whole", root, *(f"{house.stage}/{place}/{WHOLE}" for place in ("low", "up", "work")), cover]]
     # Memory that programs share stands in memory itself.
     made += [["mkdir", f"{house.stage}/dev", "755"], ["mkdir", f"{house.stage}/dev/shm", "1777"]]
     made += [["mkdir", f"{house.stage}/dev/pts", "755"], _mount(f"{house.stage}/dev", f"{root}/dev", "", MS_BIND)]
     for name in tree.apart:
         made += [["mkdir", f"{house.stage}/up/{name}", "755"], *_written(house, name, f"{house.stage}/up/{name}")]
         made += [_layer(house.stage, name, f"/{name}", rootless=tree.rootless)]
+    secret = _secret(house.hidden)
     return [*made, *(_emptied(root, name, shift) for name in secret if _top_of(name) in tree.apart)]
 
 
-def _secret(house: House) -> list[str]:
-    return list(dict.fromkeys([*EMPTIED, *(path.lstrip("/") for path in house.hidden)]))
+def covering(layer: str, tree: Tree, hidden: Iterable[str], kept: Container[str] = ()) -> list[Step]:
+    """What nobody in a container may see of the host, covered in a layer above it: by a directory that lets nothing
+    through, or by the mark that says there is nothing. `kept` are files the layer has already."""
+    made: list[Step] = []
+    made += [["cover" if "/" not in name else "mkdir", f"{layer}/{name}", f"{mode:o}"] for name, mode in NEW]
+    made += [["nothing", f"{layer}/{name}"] for name in tree.others]
+    secret = [name for name in _secret(hidden) if _top_of(name) not in FRESH]
+    made += [["hide", layer, name, _tmp_mode(name)] for name in secret if _top_of(name) not in tree.apart]
+    for path in tree.private:
+        if _top_of(path) not in tree.apart and path not in kept:
+            made += [["like", layer, path.rpartition("/")[0].lstrip("/")], ["nothing", layer + path]]
+    return made
+
+
+def _secret(hidden: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys([*EMPTIED, *(path.lstrip("/") for path in hidden)]))
 
 
 def _top_of(path: str) -> str:

@@ -237,7 +237,7 @@ async def attach(session: Session, attempt: Attempt, logs: Logs, wishes: Wishes)
     """The workload's own output from now on, and its input where it reads one."""
     listening = asyncio.ensure_future(_feed_input(session, attempt, wishes))
     try:
-        async for piece in logs.read(attempt.place / "log", View(follow=True, tail=0)):
+        async for piece in logs.read(attempt.log, View(follow=True, tail=0)):
             await session.say(channels.frame(channels.STDOUT, piece))
         await session.say(channels.last_words(channels.verdict(attempt.code)))
     finally:

@@ -77,7 +77,7 @@ class Tenant:
             record["doom"] = [self.doom.reason, self.doom.message]
         metadata = self.document["metadata"]
         record |= {"namespace": metadata["namespace"], "name": metadata["name"]}
-        records.note(self.place / POD, "pod", record)
+        records.note(f"{self.place}/{POD}", "pod", record)
 
 
 def find(place: Path, document: Document, children: dict[str, int], now: datetime) -> Tenant:

@@ -30,10 +30,8 @@ def range_of(users: tuple[int, int] | None, groups: tuple[int, int] | None) -> R
     return found if found.pods else None
 
 
-def allot(given: Range | None, taken: Collection[tuple[int, ...]]) -> tuple[int, ...]:
+def allot(given: Range, taken: Collection[tuple[int, ...]]) -> tuple[int, ...]:
     """The users of one more pod: (first uid, first gid, how many); empty where there are none (any more)."""
-    if given is None:
-        return ()
     for number in range(given.pods):
         part = (given.uid + number * EACH, given.gid + number * EACH, EACH)
         if part not in taken:

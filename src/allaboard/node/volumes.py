@@ -114,8 +114,10 @@ def unmount_below(root: Path) -> None:
 
 def take_away(root: Path) -> None:
     """Remove a tree, also where its owner took away his own rights."""
+    if not os.path.lexists(root):
+        return
     shutil.rmtree(root, ignore_errors=True)
-    if not root.exists():
+    if not os.path.lexists(root):
         return
     for folder, names, _ in os.walk(root):
         for path in (folder, *(os.path.join(folder, name) for name in names)):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import errno
 import fcntl
 import gc
 import json
@@ -65,6 +64,10 @@ def receive(connection: socket.socket) -> tuple[Document, list[int]] | None:
         parts.append(part)
         left -= len(part)
     return json.loads(b"".join(parts)), list(descriptors)
+
+
+class Homeless(OSError):
+    """A pod's namespaces could not be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,15 +143,16 @@ class Zygote:
             connection.close()
             return
         request, descriptors = message
-        if request["do"] == "start" and self._hand_on(Start(connection, request, descriptors)):
-            return
-        self._answer(connection, request, descriptors)
+        start = Start(connection, request, descriptors)
+        if not (request["do"] == "start" and self._is_housed(request) and self._hand_on(start)):
+            self._answer(connection, request, descriptors)
 
     def _answer(self, connection: socket.socket, request: Document, descriptors: list[int]) -> None:
         try:
             answer, given = getattr(self, "on_" + request["do"])(request, descriptors)
         except OSError as problem:
-            answer, given = {"error": str(problem), "errno": problem.errno or 0}, []
+            words = {"error": problem.strerror or str(problem), "errno": problem.errno or 0}
+            answer, given = {**words, "homeless": isinstance(problem, Homeless)}, []
         for descriptor in descriptors:
             os.close(descriptor)
         with contextlib.suppress(OSError):
@@ -172,12 +176,27 @@ class Zygote:
         return {"pid": pid}, []
 
     def on_pod(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
-        """Make the namespaces of a pod, or find them again in a process of it that still runs."""
-        name = request["pod"]
-        if name not in self.pods and self.homes is not None:
-            witness = request.get("witness")
-            self.pods[name] = _namespaces_of(witness) if witness else self._new_pod(request)
+        """Make the namespaces of a pod, or (we may be newer than it) find them in a process of it that runs."""
+        if request["pod"] not in self.pods and self.homes is not None:
+            self.pods[request["pod"]] = self._found(request["witnesses"]) or self._new_pod(request)
         return {}, []
+
+    def _found(self, witnesses: list[int]) -> dict[str, int]:
+        """The namespaces some processes of a pod stand in; none where nobody stands in all of them."""
+        for pid in witnesses:
+            with contextlib.suppress(OSError):
+                held = _namespaces_of(pid)
+                if sandbox.kinds_of(self.network) <= held.keys():
+                    return held
+                for descriptor in held.values():
+                    os.close(descriptor)
+        return {}
+
+    def _is_housed(self, request: Document) -> bool:
+        """Whether a container's pod has namespaces, by now at least; where it has none, `on_start` will say why."""
+        with contextlib.suppress(OSError):
+            self.on_pod(request["house"], [])
+        return request["pod"] in self.pods
 
     def _new_pod(self, request: Document) -> dict[str, int]:
         assert self.homes is not None
@@ -211,10 +230,12 @@ class Zygote:
         return {"pid": self.helper_pid}, []
 
     def on_start(self, request: Document, descriptors: list[int]) -> tuple[Document, list[int]]:
-        """A container's init: the first process of a new PID namespace."""
-        if self.homes is not None and request["pod"] not in self.pods:
-            # We may be new, and the pod older: without its namespaces a container would stand in ours.
-            raise FileNotFoundError(errno.ENOENT, "the pod has no namespaces")
+        """A container's init: the first process of a new PID namespace. A pod's first brings along what its namespaces
+        are to be: one way less to us for every pod."""
+        try:
+            self.on_pod(request["house"], [])
+        except OSError as problem:
+            raise Homeless(problem.errno, problem.strerror or str(problem)) from problem
         place, held = request["dir"], self.pods.get(request["pod"], {})
         if "pid" in request:  # the compiled init made it, or (less than 0) could not
             if request["pid"] < 0:
