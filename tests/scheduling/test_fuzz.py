@@ -35,6 +35,7 @@ SEEDS = {
     "a promised gang was packed together on nodes it was promised a part of": 3465,
     "three gangs chased each other: one grew by breaking a gang of its queue": 16988,
     "consolidation gave what a reservation kept, and the promise was not kept": 28816,
+    "growth that was promised was not kept while the minimum was only promised": 45283,
 }
 
 

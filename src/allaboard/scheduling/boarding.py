@@ -24,14 +24,14 @@ from allaboard.scheduling.statement import Statement
 @dataclass(slots=True)
 class Boarding:
     """One attempt: `promises_only` in simulations; `scores` are preferences found while node sets were made; with
-    `seats`, how many tasks each node was promised for, nobody sits elsewhere."""
+    `seats`, how many tasks of a pod set each node was promised for, nobody sits elsewhere."""
 
     session: Session
     statement: Statement
     gang: GangRow
     chosen: Chosen
     promises_only: bool = False
-    seats: Counter[int] | None = None
+    seats: Counter[tuple[str, int]] | None = None
     scores: dict[Member, Column] = field(default_factory=dict)
     stuck: Stuck | None = None
 
@@ -90,19 +90,17 @@ class Boarding:
         if self.seats is None:
             return self._fill(leaf, klass, rows, nodes)
         done = 0
-        for node, count in self._seats(klass, nodes):
-            batch = rows[done : done + count]
-            placed = self._fill(leaf, klass, batch, np.array([node], dtype=np.intp)) if batch else 0
-            done += placed
-            if batch and placed < len(batch):
-                break
+        for node, count in self._seats(leaf, klass, nodes):
+            if batch := rows[done : done + count]:
+                done += self._fill(leaf, klass, batch, np.array([node], dtype=np.intp))
         return done
 
-    def _seats(self, klass: PodClass, nodes: NodeSet) -> list[tuple[int, int]]:
-        """Promised seats that nobody of the gang has taken, free ones first."""
+    def _seats(self, leaf: Members, klass: PodClass, nodes: NodeSet) -> list[tuple[int, int]]:
+        """Seats of the pod set that nobody has taken, free ones first."""
         assert self.seats is not None
         place = self.session.state.node
-        left = self.seats - Counter(place[row] for rows in self.chosen.values() for row in rows if place[row] >= 0)
+        taken = Counter((leaf.name, place[row]) for row in self.chosen[leaf] if place[row] >= 0)
+        left = {node: count for (role, node), count in (self.seats - taken).items() if role == leaf.name}
         inside = [node for node in left if nodes is None or node in nodes]
         idle = fits_idle(self.session.state.nodes, klass)
         return [(node, left[node]) for node in sorted(inside, key=lambda node: not idle[node])]
