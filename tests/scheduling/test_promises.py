@@ -40,7 +40,7 @@ def decided(state):
 def replaced(state, *numbers):
     """The owner of evicted pods makes new ones while the old ones are still leaving."""
     for number in numbers:
-        old = task_of(state, state.task_row[f"low-{number}"])
+        old = task_of(state, state.tasks.row_of[f"low-{number}"])
         state.put_task("low", replace(old, name=f"low-{number}-new", status=Status.PENDING, node=""))
 
 

@@ -62,14 +62,14 @@ def test_a_node_that_vanishes_leaves_its_tasks_nowhere():
     facts = world("a:2 b:2")
     state = State.build(replace(facts, gangs=(gang("x", 2, at="a b"),)))
     surroundings.drop_node(state, "a")
-    assert [state.status[row] for row in state.gangs["x"].rows] == [Status.UNKNOWN, Status.RUNNING]
+    assert [state.tasks.status[row] for row in state.gangs["x"].rows] == [Status.UNKNOWN, Status.RUNNING]
     assert cycle(state, DEFAULT, NOW).binds == ()
 
 
 def test_a_new_resource_becomes_a_column():
     state = State.build(world("a:2", "x:1x1"))
     surroundings.put_node(state, Node("b", {"cpu": 1000.0, "memory": 1e9, "pods": 10.0, "example.com/thing": 3.0}))
-    assert state.nodes.capacity[state.resources["example.com/thing"]].tolist() == [0.0, 3.0]
+    assert state.nodes.capacity[state.classes.resources["example.com/thing"]].tolist() == [0.0, 3.0]
     assert differences(state) == []
 
 

@@ -76,7 +76,7 @@ class Boarding:
                 self.stuck = Stuck(leaf, leaf.klass, len(rows), placed)
             return placed == len(rows)
         state, done = self.session.state, 0
-        for klass, run in groupby(self.chosen[leaf], key=lambda row: state.klass[row]):
+        for klass, run in groupby(self.chosen[leaf], key=lambda row: state.tasks.klass[row]):
             rows = list(run)
             placed = self._run(leaf, klass, rows, nodes)
             done += placed
@@ -98,7 +98,7 @@ class Boarding:
     def _seats(self, leaf: Members, klass: PodClass, nodes: NodeSet) -> list[tuple[int, int]]:
         """Seats of the pod set that nobody has taken, free ones first."""
         assert self.seats is not None
-        place = self.session.state.node
+        place = self.session.state.tasks.node
         taken = Counter((leaf.name, place[row]) for row in self.chosen[leaf] if place[row] >= 0)
         left = {node: count for (role, node), count in (self.seats - taken).items() if role == leaf.name}
         inside = [node for node in left if nodes is None or node in nodes]
@@ -107,7 +107,7 @@ class Boarding:
 
     def _fill(self, leaf: Members, klass: PodClass, rows: list[int], nodes: NodeSet) -> int:
         """All in one step where arithmetic allows, else one by one."""
-        ghosts = self.session.state.ghosts
+        ghosts = self.session.state.tasks.ghosts
         if not self.session.panel.packs(klass) or (ghosts and any(row in ghosts for row in rows)):
             for done, row in enumerate(rows):
                 if not self._one(leaf, klass, row, nodes):
@@ -237,12 +237,12 @@ def board(session: Session, statement: Statement, gang: GangRow, chosen: Chosen)
 def _unplaced(session: Session, chosen: Chosen) -> Stuck:
     """No node set was even tried: the first pod set speaks for the gang."""
     leaf, rows = next(iter(chosen.items()))
-    return Stuck(leaf, session.state.klass[rows[0]], len(rows), 0)
+    return Stuck(leaf, session.state.tasks.klass[rows[0]], len(rows), 0)
 
 
 def _defect(session: Session, gang: GangRow, chosen: Chosen) -> Reason | None:
     for leaf, rows in chosen.items():
-        classes = (leaf.klass,) if leaf.klass is not None else tuple(session.state.klass[row] for row in rows)
+        classes = (leaf.klass,) if leaf.klass is not None else tuple(session.state.tasks.klass[row] for row in rows)
         for klass in classes:
             if klass.demand.obstacle:
                 return obstacle(gang, klass.demand.obstacle)

@@ -58,9 +58,9 @@ def survey(state: State, klass: PodClass, allowed: Mask | None) -> Survey:
 def no_room(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> Reason:
     """The dominant cause why a pod set found no place."""
     klass, count = stuck.klass, stuck.wanted
-    asked = (item for item in state.resources.items() if klass.wants[item[1]] and item[1] != PODS)
+    asked = (item for item in state.classes.resources.items() if klass.wants[item[1]] and item[1] != PODS)
     needs = {name: float(klass.wants[column]) * count for name, column in asked}
-    free = {name: float(seen.free[state.resources[name]]) for name in needs}
+    free = {name: float(seen.free[state.classes.resources[name]]) for name in needs}
     fitting = min(stuck.wanted - 1, max(stuck.placed, int(seen.slots)))
     code, verdict, words = _cause(state, gang, stuck, seen)
     each = _each(klass)
@@ -91,9 +91,11 @@ def _cause(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> tuple[str
         return "TopologyUnsatisfiable", BLOCKED, defect
     if constraint is not None and seen.slots >= count:
         return "TopologyUnsatisfiable", WAITING, f"no single {constraint.required} has room for all of them"
-    short = [name for name, column in state.resources.items() if klass.wants[column] * count > seen.free[column]]
+    short = [
+        name for name, column in state.classes.resources.items() if klass.wants[column] * count > seen.free[column]
+    ]
     if short:
-        column = state.resources[short[0]]
+        column = state.classes.resources[short[0]]
         needs, free = float(klass.wants[column]) * count, float(seen.free[column])
         words = f"needs {amount(short[0], needs)}, {quantity(short[0], free)} free"
         return "InsufficientResource", WAITING, words
@@ -190,7 +192,7 @@ def _objections(state: State, klass: PodClass, allowed: Mask) -> dict[str, int]:
         "node(s) didn't match Pod's node affinity/selector": int((usable & tolerated & ~selected).sum()),
     }
     free = nodes.idle + nodes.releasing
-    for name, column in state.resources.items():
+    for name, column in state.classes.resources.items():
         if klass.wants[column]:
             short = allowed & (free[column] < klass.wants[column])
             found["Too many pods" if column == PODS else f"Insufficient {ON_THE_WIRE.get(name, name)}"] = int(
@@ -284,7 +286,9 @@ def _holders(state: State) -> tuple[Holder, ...]:
     held = []
     for gang in state.gangs.values():
         gpus = sum(
-            state.klass[leaf.rows[0]].gpu_wish * leaf.active() for leaf in gang.leaves if leaf.rows and leaf.active()
+            state.tasks.klass[leaf.rows[0]].gpu_wish * leaf.active()
+            for leaf in gang.leaves
+            if leaf.rows and leaf.active()
         )
         if gpus:
             held.append(Holder(gang.name, gang.fact.queue, gpus, gang.preemptible))

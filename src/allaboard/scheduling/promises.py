@@ -42,7 +42,7 @@ def _is_whole(gang: GangRow) -> bool:
 def _by_gang(state: State, placed: Iterable[Promise | Bind]) -> dict[str, list[Seat]]:
     found: dict[str, list[Seat]] = {}
     for place in placed:
-        role = state.members[state.task_row[place.task]].name
+        role = state.tasks.members[state.tasks.row_of[place.task]].name
         found.setdefault(place.gang, []).append(Seat(place.node, role))
     return found
 
@@ -86,4 +86,4 @@ def _keep(session: Session, gang: GangRow, seats: Seats) -> Seats:
         statement.commit()
     if fresh and not waits:
         session.first_start(gang)
-    return Counter((leaf.name, session.state.node[row]) for leaf, rows in chosen.items() for row in rows)
+    return Counter((leaf.name, session.state.tasks.node[row]) for leaf, rows in chosen.items() for row in rows)

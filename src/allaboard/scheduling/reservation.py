@@ -56,10 +56,10 @@ def is_large(klass: PodClass, count: int) -> bool:
 def _free_at(state: State, kept: Mask) -> float | None:
     """The last declared end of what runs on the nodes; None when somebody declared none."""
     latest = 0.0
-    for row, node in enumerate(state.node):
-        if node < 0 or not kept[node] or state.task[row] is None or not IS_USED[state.status[row]]:
+    for row, node in enumerate(state.tasks.node):
+        if node < 0 or not kept[node] or state.tasks.fact[row] is None or not IS_USED[state.tasks.status[row]]:
             continue
-        gang = state.members[row].gang
+        gang = state.tasks.members[row].gang
         if gang.last_start is None or gang.fact.max_runtime is None:
             return None
         latest = max(latest, gang.last_start + gang.fact.max_runtime)

@@ -104,7 +104,7 @@ class Solver:
 
     def _is_hopeless(self) -> bool:
         """Whether a task has a defect that nobody's leaving would mend."""
-        return any(self.state.klass[row].demand.obstacle for rows in self.wanted.values() for row in rows)
+        return any(self.state.tasks.klass[row].demand.obstacle for rows in self.wanted.values() for row in rows)
 
     def _fewest(self, count: int) -> Statement | None:
         """One trial with the victims that are cheapest to clear; the fair order is walked when it fails."""
@@ -139,7 +139,7 @@ class Solver:
     def _feasible(self) -> Mask:
         """Nodes with any idle or releasing GPU; every node when part of the gang needs none."""
         nodes = self.state.nodes
-        if any(self.state.klass[row].cpu_only for row in self.gang.rows):
+        if any(self.state.tasks.klass[row].cpu_only for row in self.gang.rows):
             return np.ones(len(nodes), dtype=bool)
         return (self.loose > EPSILON) | (nodes.free(GPU) > 0)
 
@@ -148,7 +148,7 @@ class Solver:
         feasible = self.feasible
         if recorded.victims:
             feasible = feasible.copy()
-            feasible[[self.state.node[row] for row in recorded.victims]] = True
+            feasible[[self.state.tasks.node[row] for row in recorded.victims]] = True
         loose = self.state.nodes.loose_gpus() if self.thorough else self.loose.copy()
         probe = Probe(self.session, self.gang, first(self.wanted, count), recorded, (feasible, loose))
         taken = frozenset(probe.recorded_rows)
@@ -174,7 +174,7 @@ class Solver:
         self.session.trials += 1
         statement = self.session.statement(self.gang)
         nodes = probe.feasible.copy()
-        nodes[[self.state.node[row] for row in victims]] = True
+        nodes[[self.state.tasks.node[row] for row in victims]] = True
         for row in victims:
             statement.evict(row)
         if self.session.robbed:
@@ -188,7 +188,7 @@ class Solver:
 
     def _success(self, statement: Statement, probe: Probe, chosen: list[GroupOut], victims: list[int]) -> Success:
         """Victims grow to the whole groups they belong to, also to members that had been put back."""
-        status = self.state.status
+        status = self.state.tasks.status
         moved = [row for row in victims if status[row] == Status.RELEASING]
         moved += [row for row in victims if status[row] == Status.PIPELINED]
         owner: dict[int, GroupOut] = {}
@@ -206,7 +206,7 @@ class Solver:
 
     def _simulate(self, statement: Statement, pending: Chosen, victims: list[int], nodes: Mask) -> bool:
         """Place victims and the gang again, in fair order among all who wait; victims that fail stay evicted."""
-        members = self.state.members
+        members = self.state.tasks.members
         gangs = {members[row].gang for row in victims} | {self.gang}
         full: dict[PodClass, int] = {}
         seated, everywhere = False, _rows(nodes)
@@ -226,7 +226,7 @@ class Solver:
         if reservation is not None and not reservation.admits(gang, self.session.now):
             kept = reservation.nodes.copy()
             if gang is not self.gang:
-                kept[[node for row in gang.rows if (node := self.state.node[row]) >= 0]] = False
+                kept[[node for row in gang.rows if (node := self.state.tasks.node[row]) >= 0]] = False
             nodes = nodes & ~kept
         return _rows(nodes)
 

@@ -171,7 +171,7 @@ class Snapshot:
             self._rebuild()
             return True
         if ruled:  # another policy may have room for those the last one refused
-            self.state.frame_changed()
+            self.state.memory.frame_changed()
         changed = self._reframe() or ruled
         for key in sorted(self._moved_pods):
             changed |= self._place(key)

@@ -98,7 +98,7 @@ def rule_of(session: Session, gang: GangRow, offer: Offer) -> Rule:
     grows = _grows(session, gang)
 
     def fair(scenario: Scenario) -> bool:
-        members = session.state.members
+        members = session.state.tasks.members
         for victim in {members[row].gang for row in scenario.victims}:
             if (grows or session.is_protected(victim, gang)) and victim.elasticity() == 0:
                 return False

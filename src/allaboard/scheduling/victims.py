@@ -93,8 +93,8 @@ class VictimOrder:
         state = self.standing.state
         active: dict[Members, int] = dict.fromkeys(gang.leaves, 0)
         for row in rest:
-            if IS_ACTIVE[state.status[row]]:
-                active[state.members[row]] += 1
+            if IS_ACTIVE[state.tasks.status[row]]:
+                active[state.tasks.members[row]] += 1
         key = self.key_of(gang, [active[leaf] for leaf in gang.leaves])
         rests = self.rests.setdefault(gang.queue, [])
         rests.append((key, gang, rest))

@@ -15,7 +15,7 @@ from allaboard.scheduling.state import State
 
 def neighbours_fit(state: State, row: int) -> Mask | None:
     """Nodes where the task's own terms hold and no pod there shuns it."""
-    task = state.task[row]
+    task = state.tasks.fact[row]
     assert task is not None
     masks = [_own_term(state, task, term) for term in task.demand.neighbours]
     masks += [~_domain(state, term.topology_key, [node]) for term, node in _shunning(state, task)]
@@ -48,10 +48,10 @@ def _shunning(state: State, task: Task) -> Iterator[tuple[Neighbours, int]]:
 
 
 def _placed(state: State) -> Iterator[tuple[Task, int]]:
-    for task, node in zip(state.task, state.node):
+    for task, node in zip(state.tasks.fact, state.tasks.node):
         if task is not None and node >= 0:
             yield task, node
-    for stranger in state.strangers.values():
+    for stranger in state.strangers.all():
         yield stranger, state.nodes.index[stranger.node]
 
 
@@ -74,7 +74,7 @@ class PodAffinity:
     name = "podaffinity"
 
     def score_task(self, state: State, row: int) -> Column | None:
-        task = state.task[row]
+        task = state.tasks.fact[row]
         assert task is not None
         weights = np.zeros(len(state.nodes))
         for term, node, weight in _wishes(state, task):

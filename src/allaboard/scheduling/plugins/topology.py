@@ -88,7 +88,7 @@ class Need:
         counts: dict[PodClass, int] = {}
         for rows in chosen.values():
             for row in rows:
-                counts[state.klass[row]] = counts.get(state.klass[row], 0) + 1
+                counts[state.tasks.klass[row]] = counts.get(state.tasks.klass[row], 0) + 1
         wishes = np.array([_wish(klass) for klass in counts])
         amounts = np.array(list(counts.values()), dtype=float)
         with_gpu = float(amounts[wishes[:, GPU] > 0].sum())
@@ -246,8 +246,13 @@ class Search:
         if self.required <= 0:
             return None
         state, column = self.state, self.domains.domain[self.required]
-        rows = [row for leaf in chosen for row in leaf.rows if IS_ACTIVE[state.status[row]] and state.node[row] >= 0]
-        return {int(column[state.node[row]]) for row in rows} if rows else None
+        rows = [
+            row
+            for leaf in chosen
+            for row in leaf.rows
+            if IS_ACTIVE[state.tasks.status[row]] and state.tasks.node[row] >= 0
+        ]
+        return {int(column[state.tasks.node[row]]) for row in rows} if rows else None
 
     def _within(self, level: int, domain: int, home: set[int]) -> bool:
         while level > self.required:
