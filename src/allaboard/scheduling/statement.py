@@ -242,13 +242,14 @@ class Statement:
         return next((place.groups for place in tasks.ghosts.of(row) if place.node == node), None)
 
     def _place(self, record: Placed) -> None:
-        tasks = self.tasks
+        tasks, unlisted = self.tasks, self.tasks.ghosts.unlisted
         for row, node, groups in zip(record.rows, record.nodes, record.groups):
             if tasks.node[row] >= 0:
                 tasks.ghosts.add(row, Place(tasks.node[row], tasks.status[row], tasks.groups[row]))
             self._set_status(row, record.status)
             tasks.node[row], tasks.groups[row], tasks.virtual[row] = node, groups, True
-            tasks.ghosts.unlisted.discard((row, node))
+            if unlisted:
+                unlisted.discard((row, node))
         self._occupy(record, 1.0)
         self._account_all(record, 1.0)
         self.records.append(record)

@@ -96,12 +96,10 @@ class Tasks:
 
     def enter(self, task: Task, klass: PodClass, members: Members, node: int) -> int:
         """A new task; on a node nobody knows it is lost. Its row."""
-        used = IS_USED[task.status]
+        used, groups = IS_USED[task.status], devices_of(task, klass) if klass.shared else task.gpu_groups
         status = Status.UNKNOWN if used and node < 0 else task.status
-        row = self._new_row(klass, members)
-        self.row_of[task.name], self.fact[row] = row, task
-        self.status[row], self.node[row], self.klass[row] = status, node if used else NOWHERE, klass
-        self.members[row], self.groups[row], self.virtual[row] = members, devices_of(task, klass), False
+        row = self._write(task, Place(node if used else NOWHERE, status, groups), klass, members)
+        self.row_of[task.name] = row
         members.klass = klass if not members.rows or members.klass is klass else None
         members.gang.rows.append(row)
         members.rows.append(row)
@@ -119,22 +117,26 @@ class Tasks:
         self.node[row] = NOWHERE  # a free row stands on no node that may go
         self._free.append(row)
 
-    def _new_row(self, klass: PodClass, members: Members) -> int:
+    def _write(self, task: Task, place: Place, klass: PodClass, members: Members) -> int:
+        """Fill a row that is free, or a new one."""
         if self._free:
-            return self._free.pop()
-        self.fact.append(None)
-        self.status.append(Status.PENDING)
-        self.node.append(NOWHERE)
+            row = self._free.pop()
+            self.node[row], self.status[row], self.groups[row] = place
+            self.fact[row], self.klass[row], self.members[row], self.virtual[row] = task, klass, members, False
+            return row
+        self.node.append(place.node)
+        self.status.append(place.status)
+        self.groups.append(place.groups)
         self.klass.append(klass)
         self.members.append(members)
-        self.groups.append(())
         self.virtual.append(False)
+        self.fact.append(task)
         return len(self.fact) - 1
 
 
 def devices_of(task: Task, klass: PodClass) -> tuple[str, ...]:
     """A sharing pod on a node always has its groups; an unnamed one gets a name of its own."""
-    if not klass.shared or not IS_USED[task.status]:
+    if not IS_USED[task.status]:
         return task.gpu_groups
     missing = range(len(task.gpu_groups), klass.devices)
     return task.gpu_groups + tuple(f"{task.name}/{device}" for device in missing)
