@@ -36,6 +36,7 @@ SEEDS = {
     "three gangs chased each other: one grew by breaking a gang of its queue": 16988,
     "consolidation gave what a reservation kept, and the promise was not kept": 28816,
     "growth that was promised was not kept while the minimum was only promised": 45283,
+    "a gang that was moved took more of the nodes kept for another than it had left there": 84152,
 }
 
 

@@ -68,6 +68,9 @@ class Solver:
         self.victims = Queueing(order)
         self.failed: set[tuple[int, Tasks, Tasks]] = set()
         self.trials = 0
+        # What nodes kept for somebody else have for him before anybody is moved.
+        kept = session.reservation
+        self.kept = None if kept is None or kept.admits(gang, session.now) else kept.room(self.state.nodes)
 
     @property
     def thorough(self) -> bool:
@@ -238,8 +241,27 @@ class Solver:
         simple = only_class(self.state, gang, chosen)
         if (simple and full.get(simple[0], simple[1] + 1) <= simple[1]) or not self._may_start(gang, chosen):
             return
-        if not self._board(statement, gang, chosen, nodes) and simple:
+        mark = statement.checkpoint()
+        placed = self._board(statement, gang, chosen, nodes)
+        if placed and self._takes_kept():
+            # It may go back to where it stood, but not take more there.
+            statement.rollback(mark)
+            placed = self._board(statement, gang, chosen, self._beside(nodes))
+        if not placed and simple:
             full[simple[0]] = simple[1]
+
+    def _takes_kept(self) -> bool:
+        """Whether less is left on nodes kept for somebody else than there was."""
+        reservation = self.session.reservation
+        if reservation is None or self.kept is None:
+            return False
+        return reservation.room(self.state.nodes) < self.kept - EPSILON
+
+    def _beside(self, nodes: NodeSet) -> NodeSet:
+        """Of these nodes the ones that are not kept."""
+        assert self.session.reservation is not None
+        mask = ~self.session.reservation.nodes
+        return np.flatnonzero(mask) if nodes is None else nodes[mask[nodes]]
 
     def _finds_nothing(self, gang: GangRow, nodes: Rows) -> bool:
         """Whether not even one task of an unconstrained gang of equal tasks has room on these few nodes."""
