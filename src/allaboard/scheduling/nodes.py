@@ -154,6 +154,10 @@ class Nodes:
             self._usable = np.array([node.ready and not node.unschedulable for node in self.facts], dtype=bool)
         return self._usable
 
+    def knows_memory(self) -> Mask:
+        """Nodes that say how much memory their GPUs have."""
+        return np.array([node.gpu_memory_known for node in self.facts], dtype=bool)
+
     def starting(self) -> Mask:
         """Not ready yet, or not told so yet, and kept from taking pods by nothing else."""
         return np.array([_only_unready(node) for node in self.facts], dtype=bool)

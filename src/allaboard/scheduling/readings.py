@@ -131,20 +131,45 @@ def constraint(document: Document | None) -> Constraint | None:
 
 
 def tree(group: Document) -> SubGroup:
-    """The sub-groups of a PodGroup as a tree; those that are nobody's parent hold pods."""
+    """The sub-groups of a PodGroup as a tree; those that are nobody's parent hold pods. Where nobody asks our
+    admission a group may say anything: a ValueError tells what is wrong with it."""
     spec = group.get("spec") or {}
     roles: list[Document] = spec.get("subGroups") or []
     whole = constraint(spec.get("topologyConstraint"))
     if not roles:
-        # Upstream accepts a group without a minimum: one pod is enough.
-        return SubGroup(pod_sets=(PodSet(DEFAULT_POD_SET, spec.get("minMember") or 1),), constraint=whole)
-    named: dict[str, Document] = {}
-    for role in roles:
-        named.setdefault(role["name"], role)  # a name stands once, so that no branch holds itself
+        return SubGroup(pod_sets=(PodSet(DEFAULT_POD_SET, _minimum(spec)),), constraint=whole)
     below: dict[str, list[Document]] = {}
-    for role in named.values():
-        below.setdefault(role.get("parent") or "", []).append(role)
-    return _branch("", below, whole, spec.get("minSubGroup"))
+    for name, role in _named(roles).items():
+        below.setdefault(role.get("parent") or "", []).append({**role, "name": name})
+    found = _branch("", below, whole, spec.get("minSubGroup"))
+    if lost := sorted({role["name"] for role in roles} - _names(found)):
+        raise ValueError(f'spec.subGroups: "{lost[0]}" has a parent that does not exist or is its own descendant')
+    return found
+
+
+def _named(roles: list[Document]) -> dict[str, Document]:
+    """Sub-groups by name; a name stands once, so that no branch holds itself."""
+    named: dict[str, Document] = {}
+    for index, role in enumerate(roles):
+        name = role.get("name") if isinstance(role, dict) else None
+        if not name or name in named:
+            raise ValueError(f"spec.subGroups[{index}].name: {name!r} is missing or not the only one of its name")
+        named[name] = role
+    return named
+
+
+def _minimum(said: Document) -> int:
+    """Upstream accepts a group without a minimum: one pod is enough."""
+    least = said.get("minMember") or 1
+    if not isinstance(least, int):
+        raise ValueError(f'minMember: "{least}" is not a whole number')
+    return least
+
+
+def _names(branch: SubGroup) -> set[str]:
+    """The names of all sub-groups below a branch, pod sets included."""
+    inner = {group.name for group in branch.groups} | {leaf.name for leaf in branch.pod_sets}
+    return inner.union(*(_names(group) for group in branch.groups))
 
 
 def leaves(branch: SubGroup) -> set[str]:
@@ -159,9 +184,7 @@ def _branch(name: str, below: Mapping[str, list[Document]], limit: Constraint | 
         _branch(role["name"], below, constraint(role.get("topologyConstraint")), role.get("minSubGroup"))
         for role in inner
     )
-    sets = tuple(
-        PodSet(role["name"], role.get("minMember") or 1, constraint(role.get("topologyConstraint"))) for role in leaves
-    )
+    sets = tuple(PodSet(role["name"], _minimum(role), constraint(role.get("topologyConstraint"))) for role in leaves)
     return SubGroup(name, groups, sets, limit, least)
 
 
