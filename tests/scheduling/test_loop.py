@@ -93,6 +93,40 @@ def test_without_news_a_pass_does_nothing():
     assert not list(scheduler.watches[0].keys(pod("a"))), "nothing moved, so nobody is woken"
 
 
+UNREADABLE = {
+    "a minimum in words": ({"minMember": "two"}, 'minMember: "two" is not a whole number'),
+    "a role without a name": (
+        {"subGroups": [{"minMember": 1}]},
+        "spec.subGroups[0].name: None is missing or not the only one of its name",
+    ),
+    "a role with no letters": (
+        {"subGroups": [{"name": ""}]},
+        "spec.subGroups[0].name: '' is missing or not the only one of its name",
+    ),
+    "two roles of one name": (
+        {"subGroups": [{"name": "a"}, {"name": "a"}]},
+        "spec.subGroups[1].name: 'a' is missing or not the only one of its name",
+    ),
+    "roles in a circle": (
+        {"subGroups": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]},
+        'spec.subGroups: "a" has a parent that does not exist or is its own descendant',
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "words"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_group_that_cannot_be_read_says_why_and_holds_up_nobody(spec, words):
+    """Where nobody asks our admission, a PodGroup may say anything."""
+    scheduler, around = world((kinds.NODE, node("n")), *gang("bad", 2, "1", **spec), *gang("good", 1, "1"))
+    plan = cycle(scheduler)
+    assert placed(plan) == [["good-0"]]
+    (refused,) = (patch.body["status"] for patch in plan.patch if patch.kind == kinds.POD_GROUP)
+    assert refused["schedulingConditions"][0]["message"] == f"its PodGroup cannot be read: {words}"
+    carried_out(around, plan)
+    around.put(*gang("bad", 2, "1")[0])
+    assert placed(cycle(scheduler)) == [["bad-0", "bad-1"]]
+
+
 def test_each_gang_is_a_group_of_its_own():
     scheduler, _ = world((kinds.NODE, node("n")), *gang("a", 2, "1"), *gang("b", 1, "1"))
     assert placed(cycle(scheduler)) == [["a-0", "a-1"], ["b-0"]]
