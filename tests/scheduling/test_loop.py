@@ -280,3 +280,44 @@ def test_an_eviction_names_the_job_it_is_for():
     around.put(kinds.POD, pod("big-0", said={labels.POD_GROUP: "pg-big-uid"}, cpu="8"))
     (words,) = (event.message for event in cycle(scheduler).events if event.reason == "Evict")
     assert words == 'evicted to make room for "default/big", which has a higher priority in the same queue'
+
+
+# --- what is promised is no document's to tell ---
+
+
+def on(name, where=None, gpus="1"):
+    """A gang of one pod, on a node or waiting."""
+    running = {"node": where, "phase": "Running"} if where else {}
+    document = pod(f"{name}-0", said={labels.POD_GROUP: name}, cpu="1", **running, **{"nvidia.com/gpu": gpus})
+    return [(kinds.POD_GROUP, pod_group(name, 1)), (kinds.POD, document)]
+
+
+def scattered():
+    """Of two gangs one is moved to the node of the other, to make room for a third; which one, and where to."""
+    machines = [(kinds.NODE, node(name, **{"nvidia.com/gpu": "2"})) for name in "ab"]
+    scheduler, around = world(*machines, *on("one", "a"), *on("two", "b"), *on("x", gpus="2"))
+    (gone,) = cycle(scheduler).delete
+    name = gone.key.name.removesuffix("-0")
+    (seat,) = scheduler.snapshot.state.gangs[f"default/{name}"].promised
+    return scheduler, around, name, seat
+
+
+def test_who_was_moved_is_promised_his_place_until_his_owner_makes_new_pods():
+    scheduler, around, name, seat = scattered()
+    around.drop(kinds.POD, pod(f"{name}-0"))
+    assert placed(cycle(scheduler)) == [["x-0"]]
+    assert scheduler.snapshot.state.gangs[f"default/{name}"].promised == (seat,)
+    around.put(*on(name)[1])
+    (request,) = cycle(scheduler).together[0]
+    assert request["spec"]["selectedNode"] == seat.node
+    around.drop(*on(name)[0])
+    cycle(scheduler)
+    assert f"default/{name}" not in scheduler.snapshot.state.gangs
+
+
+def test_promises_outlive_a_state_that_is_laid_out_anew():
+    scheduler, around, name, seat = scattered()
+    for number in range(20):
+        around.put(kinds.NODE, node(f"new{number}", **{"nvidia.com/gpu": "0"}))
+    cycle(scheduler)
+    assert scheduler.snapshot.state.gangs[f"default/{name}"].promised == (seat,)

@@ -35,8 +35,8 @@ def remember(state: State, decisions: Decisions) -> None:
 
 
 def _is_whole(gang: GangRow) -> bool:
-    """Whether nothing of it waits, nor is on its way out to be replaced."""
-    return not gang.pending() and not any(leaf.count[Status.RELEASING] for leaf in gang.leaves)
+    """Whether nothing of it waits, nor is on its way out to be replaced, nor is gone altogether for a moment."""
+    return bool(gang.rows) and not gang.pending() and not any(leaf.count[Status.RELEASING] for leaf in gang.leaves)
 
 
 def _by_gang(state: State, placed: Iterable[Promise | Bind]) -> dict[str, list[Seat]]:
