@@ -17,7 +17,7 @@ from allaboard.scheduling.policy import Policy
 from allaboard.scheduling.promises import remember
 from allaboard.scheduling.reasons import Reason
 from allaboard.scheduling.session import Session
-from allaboard.scheduling.settling import remember_usage, settle
+from allaboard.scheduling.settling import forget_classes, remember_usage, settle
 from allaboard.scheduling.state import State
 from allaboard.scheduling.surroundings import recount
 
@@ -52,6 +52,7 @@ def close(session: Session, decisions: Decisions) -> None:
     """Take promises back (they are asked anew in the next cycle) and count binds and evictions as facts."""
     state = session.state
     settle(state, session.log.origin, session.before)
+    forget_classes(state)
     for name in session.stale:
         state.review(state.gangs[name])
     if not session.policy.exact:

@@ -37,6 +37,13 @@ def settle(state: State, origin: dict[int, Status], holdings: Holdings) -> None:
         state.review(gang)
 
 
+def forget_classes(state: State) -> None:
+    """Classes nobody has any more are forgotten, once there are many."""
+    if state.classes.is_crowded:
+        held = zip(state.tasks.fact, state.tasks.klass)
+        state.classes.keep_only({klass for task, klass in held if task is not None})
+
+
 def _land(state: State, row: int, before: Status) -> None:
     """Where a touched task really stands: on the place it is leaving, on the one it is bound to, or nowhere."""
     tasks, nodes = state.tasks, state.nodes
