@@ -8,9 +8,10 @@ from allaboard.api import labels
 from allaboard.api.documents import Document, dig
 from allaboard.api.kinds import POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO, Kind
 from allaboard.api.meta import annotations_of, labels_of, namespace_of
+from allaboard.scheduling.durations import seconds, seconds_or_none
 from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM, Gang
 from allaboard.scheduling.podgroups import MAX_RUNTIME, queue_of
-from allaboard.scheduling.readings import created, leaves, moment, seconds, tree
+from allaboard.scheduling.readings import created, leaves, moment, tree
 
 KINDS = (POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO)
 DEFAULT_PRIORITY = 50
@@ -98,7 +99,7 @@ def grouped(name: str, group: Document, queue: str, classes: Mapping[str, Docume
         last_start=moment(said.get(labels.LAST_START)),
         stale_since=moment(said.get(labels.STALE_SINCE)),
         stale_grace=(-1.0 if grace.startswith("-") else seconds(grace)) if grace else None,
-        max_runtime=seconds(said.get(MAX_RUNTIME, "")) or None,
+        max_runtime=seconds_or_none(said.get(MAX_RUNTIME)) or None,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -10,6 +9,7 @@ from allaboard.api import labels
 from allaboard.api.documents import Document, dig
 from allaboard.api.meta import annotations_of, is_leaving, labels_of, moment_of, name_of, namespace_of
 from allaboard.scheduling.demands import NODE_NAME, amounts
+from allaboard.scheduling.durations import seconds_or_none
 from allaboard.scheduling.facts import (
     DEFAULT_POD_SET,
     UNLIMITED,
@@ -30,15 +30,6 @@ MEGABYTE = 10**6  # Queue documents count memory in these
 GPU_MEMORY = "nvidia.com/gpu.memory"
 MIG_STRATEGY = "nvidia.com/mig.strategy"
 TASK_PRIORITY = "kai.scheduler/task-priority"
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-
-
-def seconds(duration: str) -> float:
-    """A duration as Go writes it (`1h30m`), or a number of seconds."""
-    if duration.isascii() and duration.isdigit():
-        return float(duration)
-    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
 
 
 @lru_cache(maxsize=4096)
@@ -93,7 +84,6 @@ def _gpu_memory(amount: int) -> int:
 def queue(document: Document) -> Queue:
     spec = document.get("spec") or {}
     resources = spec.get("resources") or {}
-    preempt, reclaim = spec.get("preemptMinRuntime"), spec.get("reclaimMinRuntime")
     return Queue(
         name_of(document),
         parent=spec.get("parentQueue") or "",
@@ -102,8 +92,8 @@ def queue(document: Document) -> Queue:
         gpu=_share(resources.get("gpu")),
         cpu=_share(resources.get("cpu")),
         memory=_share(resources.get("memory"), MEGABYTE),
-        preempt_min_runtime=seconds(preempt) if preempt else None,
-        reclaim_min_runtime=seconds(reclaim) if reclaim else None,
+        preempt_min_runtime=seconds_or_none(spec.get("preemptMinRuntime")),
+        reclaim_min_runtime=seconds_or_none(spec.get("reclaimMinRuntime")),
         closed=is_leaving(document) or annotations_of(document).get(labels.QUEUE_CLOSED) == "true",
     )
 
