@@ -126,15 +126,15 @@ def _nobody(nodes: Nodes, klass: PodClass) -> tuple[str, str, str]:
     """No node may take the class at all: say which kind of objection stands in the way."""
     if not len(nodes):
         return "NodesUnready", BLOCKED, "the cluster has no nodes"
-    selected, tolerated = nodes.selected(klass), nodes.tolerated(klass)
+    selected, tolerated = nodes.terrain.selected(klass), nodes.terrain.tolerated(klass)
     if not selected.any():
         return "NodeSelectorMismatch", BLOCKED, f"none of {len(nodes)} nodes matches its node selector or affinity"
-    starting = selected & nodes.starting()
+    starting = selected & nodes.terrain.starting()
     if starting.any() and not (selected & tolerated & ~starting).any():
         return "NodesUnready", WAITING, f"waiting for nodes: {int(starting.sum())} of {len(nodes)} are not ready yet"
     if not (selected & tolerated).any():
         return "Tainted", BLOCKED, f"all {int(selected.sum())} matching nodes have taints it does not tolerate"
-    if (matching := selected & tolerated & nodes.usable()).any():
+    if (matching := selected & tolerated & nodes.terrain.usable()).any():
         return "NeverFits", IMPOSSIBLE, _wrong_gpus(nodes, klass, matching)
     return "NodesUnready", BLOCKED, f"all {int((selected & tolerated).sum())} matching nodes are not ready or cordoned"
 
@@ -144,14 +144,14 @@ def _wrong_gpus(nodes: Nodes, klass: PodClass, matching: Mask) -> str:
     count = int(matching.sum())
     if klass.mig:
         return f"none of {count} matching nodes is split into MIG slices (label {MIG_STRATEGY}: mixed)"
-    if klass.memory and not (matching & nodes.knows_memory()).any():
+    if klass.memory and not (matching & nodes.terrain.knows_memory()).any():
         return f"none of {count} matching nodes says how much memory its GPUs have (label {GPU_MEMORY})"
     return f"none of {count} matching nodes hands out GPUs that way: they are split (MIG) or given by claims"
 
 
 def _starting(nodes: Nodes, klass: PodClass) -> tuple[int, float] | None:
     """How many matching nodes are not ready yet, and what they will hold when they are; None when there are none."""
-    starting = nodes.starting() & nodes.selected(klass)
+    starting = nodes.terrain.starting() & nodes.terrain.selected(klass)
     if not starting.any():
         return None
     slots = np.floor((nodes.capacity[klass.rows][:, starting] / klass.per_row).min(axis=0))
@@ -217,7 +217,7 @@ _REMEDIES = {
 def _objections(state: State, klass: PodClass, allowed: Mask) -> dict[str, int]:
     """Per node the first objection kube-scheduler would raise; resources raise one each."""
     nodes = state.nodes
-    usable, tolerated, selected = nodes.usable(), nodes.tolerated(klass), nodes.selected(klass)
+    usable, tolerated, selected = nodes.terrain.usable(), nodes.terrain.tolerated(klass), nodes.terrain.selected(klass)
     found = {
         "node(s) were unschedulable": int((~usable).sum()),
         "node(s) had untolerated taint(s)": int((usable & ~tolerated).sum()),

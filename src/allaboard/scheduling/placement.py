@@ -200,7 +200,7 @@ def _fits(nodes: Nodes, wanted: PodClass, room: Column, *, idle: bool) -> Mask:
     for resource in wanted.columns:
         mask &= wanted.wants[resource] <= room[resource] + 1e-9
     if wanted.claims:
-        mask &= nodes.devices.fit(nodes.offers, wanted.claims, idle=idle)
+        mask &= nodes.devices.fit(nodes.terrain.offers, wanted.claims, idle=idle)
     if wanted.shared:
         devices = np.floor(room[GPU] + 1e-9)
         for row, gpus in nodes.sharing.items():

@@ -105,7 +105,7 @@ class Probe:
     def _domains_suffice(self) -> bool:
         """Domains are told apart by the label value of the level alone, and active pods of the group count as need."""
         for level, needs in self.grouped.items():
-            values, numbers = self.state.nodes.label_codes(level)
+            values, numbers = self.state.nodes.terrain.label_codes(level)
             inside = numbers >= 0
             domains = np.bincount(numbers[inside], weights=self.room[inside], minlength=len(values))
             if not greedy(sorted(needs, reverse=True), np.sort(domains)[::-1].tolist()):

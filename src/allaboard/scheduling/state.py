@@ -161,7 +161,7 @@ class State:
         return self._totals[1]
 
     def _sum_up(self) -> list[float]:
-        usable = self.nodes.usable()
+        usable = self.nodes.terrain.usable()
         sums = self.nodes.capacity[: GPU + 1, usable].sum(axis=1)
         for name, column in self.classes.resources.items():
             sums[GPU] += mig_gpus({name: float(self.nodes.capacity[column, usable].sum())})

@@ -8,9 +8,9 @@ import numpy as np
 
 from allaboard.scheduling.classes import Column, Mask, PodClass
 from allaboard.scheduling.facts import Neighbours, Requirement, Task
-from allaboard.scheduling.nodes import label_test
 from allaboard.scheduling.plugins.scores import NEAR
 from allaboard.scheduling.state import State
+from allaboard.scheduling.terrain import label_test
 
 
 def neighbours_fit(state: State, row: int) -> Mask | None:
@@ -28,13 +28,13 @@ def _own_term(state: State, task: Task, term: Neighbours) -> Mask:
         return ~_domain(state, term.topology_key, nodes)
     if not nodes and _matches(term, task, task):
         # The first of a group that seeks itself may start anywhere that has the key.
-        return np.array([value is not None for value in state.nodes.label(term.topology_key)], dtype=bool)
+        return np.array([value is not None for value in state.nodes.terrain.label(term.topology_key)], dtype=bool)
     return _domain(state, term.topology_key, nodes)
 
 
 def _domain(state: State, key: str, nodes: Sequence[int]) -> Mask:
     """All nodes that share the label value of one of these nodes."""
-    column = state.nodes.label(key)
+    column = state.nodes.terrain.label(key)
     values = {column[node] for node in nodes} - {None}
     return np.fromiter((value in values for value in column), dtype=bool, count=len(column))
 

@@ -15,7 +15,7 @@ class Predicates:
 
     def fits_nodes(self, nodes: Nodes, wanted: PodClass) -> Mask | None:
         """Nodes whose standing facts admit the class; None is every node."""
-        mask = nodes.allowed(wanted)
+        mask = nodes.terrain.allowed(wanted)
         if wanted.cpu_only and not wanted.demand.legacy_mig:
             return mask
         kinds = self._gpu_kinds(nodes, wanted)
@@ -31,8 +31,8 @@ class Predicates:
         claim, and parts in MiB only where it is known how many there are."""
         if wanted.demand.legacy_mig:
             return np.zeros(len(nodes), dtype=bool)
-        known = nodes.knows_memory() if wanted.memory else None
-        if nodes.only_plain_gpus and not wanted.mig:
+        known = nodes.terrain.knows_memory() if wanted.memory else None
+        if nodes.terrain.only_plain_gpus and not wanted.mig:
             return known
         plugin_gpus = wanted.gpu_wish > 0 or wanted.shared
         mask = np.ones(len(nodes), dtype=bool)
