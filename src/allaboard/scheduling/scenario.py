@@ -43,7 +43,7 @@ class Scenario:
 
 
 Rule = Callable[[Scenario], bool]
-Tasks = frozenset[int] | tuple[int, ...]
+TaskSet = frozenset[int] | tuple[int, ...]
 Generator = Callable[[Probe], Iterator[list[GroupOut]]]
 
 
@@ -66,7 +66,7 @@ class Solver:
         self.loose = session.state.nodes.loose_gpus()
         self.feasible = self._feasible()
         self.victims = Queueing(order)
-        self.failed: set[tuple[int, Tasks, Tasks]] = set()
+        self.failed: set[tuple[int, TaskSet, TaskSet]] = set()
         self.trials = 0
         # What nodes kept for somebody else have for him before anybody is moved.
         kept = session.reservation
@@ -283,7 +283,7 @@ class Solver:
 _GENERATORS: dict[str, Generator] = {LOCAL: Probe.around_latest, MULTI: Probe.over_nodes}
 
 
-def tasks_of(rows: list[int]) -> Tasks:
+def tasks_of(rows: list[int]) -> TaskSet:
     """Which tasks these are, in whatever order; one that is evicted twice makes another trial than one evicted once."""
     once = frozenset(rows)
     return once if len(once) == len(rows) else tuple(sorted(rows))
