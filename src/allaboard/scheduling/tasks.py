@@ -98,7 +98,8 @@ class Tasks:
         """A new task; on a node nobody knows it is lost. Its row."""
         used, groups = IS_USED[task.status], devices_of(task, klass) if klass.shared else task.gpu_groups
         status = Status.UNKNOWN if used and node < 0 else task.status
-        row = self._write(task, Place(node if used else NOWHERE, status, groups), klass, members)
+        # A plain tuple: a state is built of many tasks, and a named one takes longer to make.
+        row = self._write(task, (node if used else NOWHERE, status, groups), klass, members)
         self.row_of[task.name] = row
         members.klass = klass if not members.rows or members.klass is klass else None
         members.gang.rows.append(row)
@@ -117,16 +118,17 @@ class Tasks:
         self.node[row] = NOWHERE  # a free row stands on no node that may go
         self._free.append(row)
 
-    def _write(self, task: Task, place: Place, klass: PodClass, members: Members) -> int:
+    def _write(self, task: Task, place: tuple[int, Status, tuple[str, ...]], klass: PodClass, members: Members) -> int:
         """Fill a row that is free, or a new one."""
         if self._free:
             row = self._free.pop()
             self.node[row], self.status[row], self.groups[row] = place
             self.fact[row], self.klass[row], self.members[row], self.virtual[row] = task, klass, members, False
             return row
-        self.node.append(place.node)
-        self.status.append(place.status)
-        self.groups.append(place.groups)
+        node, status, groups = place
+        self.node.append(node)
+        self.status.append(status)
+        self.groups.append(groups)
         self.klass.append(klass)
         self.members.append(members)
         self.virtual.append(False)
