@@ -240,7 +240,7 @@ def measure_large_world() -> Iterator[Row]:
     cycle(state, DEFAULT, NOW)
     row = state.gangs["too-large"]
     session = Session(state, DEFAULT, NOW)
-    session.refusals.add(row, Stuck(row.leaves[0], state.klass[row.rows[0]], 9_000, 0))
+    session.refusals.add(row, Stuck(row.leaves[0], state.tasks.klass[row.rows[0]], 9_000, 0))
     yield Row(
         "scheduling: 10,000 nodes, one explanation", milliseconds(lambda: session.refusals.reason(row), 5), "ms", 1
     )

@@ -345,11 +345,11 @@ def _shown(gpus: float) -> float:
 
 def events(session: Session) -> dict[str, Any]:
     state, log = session.state, session.log
-    name = lambda row: state.task[row].name
+    name = lambda row: state.tasks.fact[row].name
     place = lambda pairs: {(name(row), state.nodes.names[node]) for row, node in pairs}
     order: list[str] = []
     for row, _ in log.binds:
-        gang = state.members[row].gang.name
+        gang = state.tasks.members[row].gang.name
         if not order or order[-1] != gang:
             order.append(gang)
     return {

@@ -105,7 +105,7 @@ def steady(facts: World, policy: Policy, rng: random.Random, steps: int = 80) ->
     for _ in range(steps):
         decisions = cycle(state, policy, NOW)
         for bind in decisions.binds:
-            state.put_task(bind.gang, replace(task_of(state, state.task_row[bind.task]), status=Status.RUNNING))
+            state.put_task(bind.gang, replace(task_of(state, state.tasks.row_of[bind.task]), status=Status.RUNNING))
         promised = Counter(promise.gang for promise in decisions.pipelined)
         have = {by: state.gangs[by].active() + promised[by] for _, by in in_vain}
         in_vain = Counter({pair: times for pair, times in in_vain.items() if have[pair[1]] <= most[pair[1]]})
@@ -115,7 +115,7 @@ def steady(facts: World, policy: Policy, rng: random.Random, steps: int = 80) ->
             yield f"once is enough: {max(in_vain, key=in_vain.__getitem__)} made room three times in vain"
             return
         for number, eviction in enumerate(decisions.evictions, start=len(leaving)):
-            old = task_of(state, state.task_row[eviction.task])
+            old = task_of(state, state.tasks.row_of[eviction.task])
             twin = f"{old.name}'{number}"
             state.put_task(eviction.gang, replace(old, name=twin, status=Status.PENDING, node="", gpu_groups=()))
             leaving.append(old.name)

@@ -59,6 +59,8 @@ GROUPS = {
     "one's own parent": (group("a<a"), ["spec.subGroups[0].parent"]),
     "what is not honoured": (group(preemptionDelay="5m"), ["spec.preemptionDelay"]),
     "two ways to say the minimum": (group(minSubGroup=1), ["spec.minSubGroup"]),
+    "grace without an end": (group(stalenessGracePeriod="-1s"), []),
+    "grace in words": (group(stalenessGracePeriod="a while"), ["spec.stalenessGracePeriod"]),
 }
 
 
@@ -98,12 +100,19 @@ def test_a_group_that_did_not_change_is_not_warned_about_again():
     assert not PodGroups().validate(asked, Seen()).warnings
 
 
+def timed(preempt, reclaim):
+    document = queue("q", "")
+    return document | {"spec": document["spec"] | {"preemptMinRuntime": preempt, "reclaimMinRuntime": reclaim}}
+
+
 QUEUES = {
     "a full queue": (queue("q", ""), []),
     "no resources": ({"metadata": {"name": "q"}, "spec": {}}, ["spec.resources"]),
     "a negative quota": (queue("q", "", gpu={"quota": -2}), ["spec.resources.gpu.quota"]),
     "a negative weight": (queue("q", "", cpu={"overQuotaWeight": -1}), ["spec.resources.cpu.overQuotaWeight"]),
     "its own ancestor": (queue("parent", "leaf"), ["spec.parentQueue"]),
+    "least times to run": (timed("90s", "1h30m"), []),
+    "least times that are none": (timed("soon", "-1h"), ["spec.preemptMinRuntime", "spec.reclaimMinRuntime"]),
 }
 
 

@@ -179,6 +179,14 @@ def test_nothing_is_kept_before_its_time():
     assert decisions.deadline == NOW + 290
 
 
+def test_who_is_moved_takes_no_more_of_kept_nodes_than_he_left():
+    """`small` would fit on b if all of `pair` stood on a, where one of it stands already; but a is kept for `large`."""
+    stays = {"priority": 100, "preemptible": False}
+    waiting = (gang("large", 1, 4.0, created=1.0), gang("small", 1, 3.0, created=2.0))
+    gangs = (gang("one", at="a", **stays), gang("two", at="b", **stays), gang("pair", 2, at="a b"), *waiting)
+    assert not decide(World((node("a", 4.0), node("b", 4.0)), (Queue("q", gpu=Share(9.0)),), gangs)).evictions
+
+
 def test_the_search_gives_up_and_says_so():
     gangs = (*(gang(f"run{i}", at="a", queue="r", created=float(i)) for i in range(4)), gang("x", 2, created=9.0))
     facts = World((node("a", 4.0),), TWO, gangs)
@@ -292,6 +300,6 @@ def test_a_saved_cycle_runs_again_byte_for_byte(facts):
 
 
 def test_another_format_is_refused():
-    saved = replay.save(State.build(world("a:1")), NOW, {}).replace(b'"format":1', b'"format":7')
+    saved = b'{"format": 7, "world": "of another shape"}'
     with pytest.raises(ValueError, match="format 7 is not supported"):
         replay.load(saved)

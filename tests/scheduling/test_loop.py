@@ -93,6 +93,40 @@ def test_without_news_a_pass_does_nothing():
     assert not list(scheduler.watches[0].keys(pod("a"))), "nothing moved, so nobody is woken"
 
 
+UNREADABLE = {
+    "a minimum in words": ({"minMember": "two"}, 'minMember: "two" is not a whole number'),
+    "a role without a name": (
+        {"subGroups": [{"minMember": 1}]},
+        "spec.subGroups[0].name: None is missing or not the only one of its name",
+    ),
+    "a role with no letters": (
+        {"subGroups": [{"name": ""}]},
+        "spec.subGroups[0].name: '' is missing or not the only one of its name",
+    ),
+    "two roles of one name": (
+        {"subGroups": [{"name": "a"}, {"name": "a"}]},
+        "spec.subGroups[1].name: 'a' is missing or not the only one of its name",
+    ),
+    "roles in a circle": (
+        {"subGroups": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]},
+        'spec.subGroups: "a" has a parent that does not exist or is its own descendant',
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "words"), UNREADABLE.values(), ids=UNREADABLE)
+def test_a_group_that_cannot_be_read_says_why_and_holds_up_nobody(spec, words):
+    """Where nobody asks our admission, a PodGroup may say anything."""
+    scheduler, around = world((kinds.NODE, node("n")), *gang("bad", 2, "1", **spec), *gang("good", 1, "1"))
+    plan = cycle(scheduler)
+    assert placed(plan) == [["good-0"]]
+    (refused,) = (patch.body["status"] for patch in plan.patch if patch.kind == kinds.POD_GROUP)
+    assert refused["schedulingConditions"][0]["message"] == f"its PodGroup cannot be read: {words}"
+    carried_out(around, plan)
+    around.put(*gang("bad", 2, "1")[0])
+    assert placed(cycle(scheduler)) == [["bad-0", "bad-1"]]
+
+
 def test_each_gang_is_a_group_of_its_own():
     scheduler, _ = world((kinds.NODE, node("n")), *gang("a", 2, "1"), *gang("b", 1, "1"))
     assert placed(cycle(scheduler)) == [["a-0", "a-1"], ["b-0"]]
@@ -246,3 +280,44 @@ def test_an_eviction_names_the_job_it_is_for():
     around.put(kinds.POD, pod("big-0", said={labels.POD_GROUP: "pg-big-uid"}, cpu="8"))
     (words,) = (event.message for event in cycle(scheduler).events if event.reason == "Evict")
     assert words == 'evicted to make room for "default/big", which has a higher priority in the same queue'
+
+
+# --- what is promised is no document's to tell ---
+
+
+def on(name, where=None, gpus="1"):
+    """A gang of one pod, on a node or waiting."""
+    running = {"node": where, "phase": "Running"} if where else {}
+    document = pod(f"{name}-0", said={labels.POD_GROUP: name}, cpu="1", **running, **{"nvidia.com/gpu": gpus})
+    return [(kinds.POD_GROUP, pod_group(name, 1)), (kinds.POD, document)]
+
+
+def scattered():
+    """Of two gangs one is moved to the node of the other, to make room for a third; which one, and where to."""
+    machines = [(kinds.NODE, node(name, **{"nvidia.com/gpu": "2"})) for name in "ab"]
+    scheduler, around = world(*machines, *on("one", "a"), *on("two", "b"), *on("x", gpus="2"))
+    (gone,) = cycle(scheduler).delete
+    name = gone.key.name.removesuffix("-0")
+    (seat,) = scheduler.snapshot.state.gangs[f"default/{name}"].promised
+    return scheduler, around, name, seat
+
+
+def test_who_was_moved_is_promised_his_place_until_his_owner_makes_new_pods():
+    scheduler, around, name, seat = scattered()
+    around.drop(kinds.POD, pod(f"{name}-0"))
+    assert placed(cycle(scheduler)) == [["x-0"]]
+    assert scheduler.snapshot.state.gangs[f"default/{name}"].promised == (seat,)
+    around.put(*on(name)[1])
+    (request,) = cycle(scheduler).together[0]
+    assert request["spec"]["selectedNode"] == seat.node
+    around.drop(*on(name)[0])
+    cycle(scheduler)
+    assert f"default/{name}" not in scheduler.snapshot.state.gangs
+
+
+def test_promises_outlive_a_state_that_is_laid_out_anew():
+    scheduler, around, name, seat = scattered()
+    for number in range(20):
+        around.put(kinds.NODE, node(f"new{number}", **{"nvidia.com/gpu": "0"}))
+    cycle(scheduler)
+    assert scheduler.snapshot.state.gangs[f"default/{name}"].promised == (seat,)

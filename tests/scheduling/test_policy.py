@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from allaboard.scheduling import policy
-from allaboard.scheduling.plugins.minruntime import seconds
+from allaboard.scheduling.durations import seconds
 
 REFUSED = {
     "a misspelt plugin": ({"plugins": {"gpupakc": {}}}, 'unknown plugin "gpupakc"; did you mean "gpupack"?'),

@@ -7,12 +7,14 @@ from allaboard.scheduling.facts import Constraint, PodSet, Share, SubGroup, Tain
 
 from .builders import node, pod_group, queue
 
-DURATIONS = {"1h": 3600, "1h30m": 5400, "90s": 90, "1.5s": 1.5, "250ms": 0.25, "600": 600, "": 0}
+DURATIONS = {"1h": 3600, "1h30m": 5400, "90s": 90, "1.5s": 1.5, "250ms": 0.25, "600": 600, "": None, "soon": None}
 
 
 @pytest.mark.parametrize(("text", "want"), DURATIONS.items(), ids=DURATIONS)
-def test_durations(text, want):
-    assert readings.seconds(text) == want
+def test_a_least_time_to_run_that_cannot_be_read_is_none(text, want):
+    document = queue("q")
+    document["spec"] |= {"preemptMinRuntime": text}
+    assert readings.queue(document).preempt_min_runtime == want
 
 
 def test_a_node_with_its_own_name_as_a_label():

@@ -99,6 +99,51 @@ def test_reasons(facts, code, verdict, message):
     assert (reason.code, reason.verdict, reason.message) == (code, verdict, message)
 
 
+def part(nodes: str, **fact: object) -> World:
+    """A pod that wants a part of GPUs, on nodes that all have the same to say."""
+    wants = Demand({"cpu": 1000.0, "memory": 1e9}, **fact.pop("wants"))  # type: ignore[arg-type]
+    facts = world(nodes)
+    waiting = replace(gang("x", created=1.0), tasks=(Task("x-0", wants),))
+    return replace(facts, nodes=tuple(replace(each, **fact) for each in facts.nodes), gangs=(*facts.gangs, waiting))
+
+
+LARGE, HALF = {"gpu_memory": 200}, {"portion": 0.5}
+NO_NODE = "no node is large enough for one of them, even when empty"
+PARTS = {
+    "more memory than any GPU has": (
+        part("a:2", wants=LARGE),
+        "NeverFits", f"0 of 1 tasks fit (200 MiB of a gpu each); {NO_NODE}",
+    ),
+    "parts of more GPUs than a node has": (
+        part("a:2", wants={**HALF, "gpu_devices": 9}),
+        "NeverFits", f"0 of 1 tasks fit (0.5 of a gpu each); {NO_NODE}",
+    ),
+    "a part while all are taken": (
+        part("a:1/1", wants=HALF),
+        "InsufficientResource", "0 of 1 tasks fit (0.5 of a gpu each); needs 0.5 gpu, 0 free",
+    ),
+    "an amount of memory where nobody knows how much there is": (
+        part("a:2", wants=LARGE, gpu_memory_known=False),
+        "NeverFits",
+        "0 of 1 tasks fit (200 MiB of a gpu each); "
+        "none of 1 matching nodes says how much memory its GPUs have (label nvidia.com/gpu.memory)",
+    ),
+    "a part where GPUs are cut into slices": (
+        part("a:2 b:2", wants=HALF, mig="mixed"),
+        "NeverFits",
+        "0 of 1 tasks fit (0.5 of a gpu each); "
+        "none of 2 matching nodes hands out GPUs that way: they are split (MIG) or given by claims",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("facts", "code", "message"), PARTS.values(), ids=PARTS)
+def test_parts_of_gpus(facts, code, message):
+    decisions = decide(facts)
+    assert not decisions.binds
+    assert (decisions.reasons["x"].code, decisions.reasons["x"].message) == (code, message)
+
+
 def asking(**demand: object) -> World:
     """One pod with more to say about where it goes."""
     made = gang("x")

@@ -26,7 +26,7 @@ def told(snapshot):
     for gang in world_of(snapshot.state).gangs:
         tasks = (f"{t.name.partition('/')[2]}={t.status.name}" + (f"@{t.node}" if t.node else "") for t in gang.tasks)
         lines.append(f"{gang.name}: {' '.join(sorted(tasks))}".strip())
-    strangers = sorted(f"{task.name}@{task.node}" for task in snapshot.state.strangers.values())
+    strangers = sorted(f"{task.name}@{task.node}" for task in snapshot.state.strangers.all())
     return lines + strangers
 
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from allaboard.scheduling import surroundings
+from allaboard.scheduling.classes import MANY
 from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.facts import Claim, Node, Queue, Share, Status, Task, Topology
 from allaboard.scheduling.policy import DEFAULT, KAI
@@ -15,7 +16,7 @@ from allaboard.scheduling.selfcheck import differences
 from allaboard.scheduling.state import State
 from allaboard.scheduling.telling import world_of
 from tests.scheduling.chance import clusters
-from tests.scheduling.worlds import NOW, gang, node, wish, world
+from tests.scheduling.worlds import NOW, gang, node, team, wish, world
 
 EVENTS = (
     lambda state, n: surroundings.put_node(state, node(f"n{n % 5}", float(n % 9))),
@@ -62,14 +63,14 @@ def test_a_node_that_vanishes_leaves_its_tasks_nowhere():
     facts = world("a:2 b:2")
     state = State.build(replace(facts, gangs=(gang("x", 2, at="a b"),)))
     surroundings.drop_node(state, "a")
-    assert [state.status[row] for row in state.gangs["x"].rows] == [Status.UNKNOWN, Status.RUNNING]
+    assert [state.tasks.status[row] for row in state.gangs["x"].rows] == [Status.UNKNOWN, Status.RUNNING]
     assert cycle(state, DEFAULT, NOW).binds == ()
 
 
 def test_a_new_resource_becomes_a_column():
     state = State.build(world("a:2", "x:1x1"))
     surroundings.put_node(state, Node("b", {"cpu": 1000.0, "memory": 1e9, "pods": 10.0, "example.com/thing": 3.0}))
-    assert state.nodes.capacity[state.resources["example.com/thing"]].tolist() == [0.0, 3.0]
+    assert state.nodes.capacity[state.classes.resources["example.com/thing"]].tolist() == [0.0, 3.0]
     assert differences(state) == []
 
 
@@ -106,3 +107,12 @@ def test_a_refused_gang_is_not_asked_again_until_something_could_help():
     state.drop_gang("x")
     assert not state.memory.hopeless(NOW)
     assert {bind.gang for bind in cycle(state, DEFAULT, NOW).binds} == {"y", "z"}
+
+
+def test_demands_that_nobody_has_any_more_are_forgotten():
+    state = State.build(world("a:8", "stays:1x1"))
+    for number in range(3 * MANY):
+        state.put_gang(team("passing", wish(cpu=1000.0 + number), [""]))
+    cycle(state, DEFAULT, NOW)
+    assert len(state.classes) == 2
+    assert differences(state) == []

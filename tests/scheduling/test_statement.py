@@ -18,12 +18,14 @@ from tests.scheduling.worlds import gang, session_of, world
 
 def trace(state: State) -> object:
     """Everything a cycle may change, as a value."""
+    tasks = state.tasks
     return (
         state.nodes.idle.round(6).tolist(), state.nodes.releasing.round(6).tolist(),
         state.nodes.whole_gpus_used.tolist(),
         [[round(x, 6) for x in row] for row in state.queues.allocated],
         [[round(x, 6) for x in row] for row in state.queues.non_preemptible],
-        list(state.status), list(state.node), list(state.groups), list(state.virtual), dict(state.ghosts),
+        list(tasks.status), list(tasks.node), list(tasks.groups), list(tasks.virtual),
+        [list(tasks.ghosts.of(row)) for row in range(len(tasks.node))],
         {name: [list(leaf.count) for leaf in each.leaves] for name, each in state.gangs.items()},
     )  # fmt: skip
 
@@ -51,7 +53,7 @@ def _try_something(session, statement, pick):
     chosen = session.state.gangs[gangs[pick % len(gangs)]]
     if pick % 2:
         for row in chosen.rows:
-            if IS_ACTIVE[session.state.status[row]]:
+            if IS_ACTIVE[session.state.tasks.status[row]]:
                 statement.evict(row)
     else:
         wanted = to_place(session.state, chosen, simulated=True)
@@ -73,7 +75,7 @@ def test_a_committed_allocation_is_a_bind():
         statement.allocate([0, 1], [0, 0])
         statement.commit()
     assert session.log.binds == [(0, 0), (1, 0)]
-    assert session.state.status[0] == Status.BINDING
+    assert session.state.tasks.status[0] == Status.BINDING
 
 
 def test_an_evicted_task_pipelined_onto_its_own_place_is_put_back():

@@ -42,7 +42,7 @@ def full_clusters(draw: st.DrawFn) -> World:
 
 
 def ends(state: State) -> list[tuple[int, int]]:
-    return list(zip(state.status, state.node))
+    return list(zip(state.tasks.status, state.tasks.node))
 
 
 @given(full_clusters(), st.sampled_from(["reclaim", "preempt"]), st.sampled_from([DEFAULT, KAI]))
@@ -51,7 +51,7 @@ def test_the_short_way_ends_where_the_search_ends(facts, action, policy):
     short = Session(State.build(facts), replace(policy, reserve_after=None), NOW)
     long = Session(State.build(facts), replace(policy, reserve_after=None), NOW)
     short.action = long.action = action
-    for name in list(short.state.waiting):
+    for name in list(short.state.gangs.waiting):
         one, two = short.state.gangs[name], long.state.gangs[name]
         offers = OFFERS[action](short, one), OFFERS[action](long, two)
         if offers[0] is None or offers[1] is None:

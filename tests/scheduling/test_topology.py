@@ -8,10 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from allaboard.scheduling import surroundings
+from allaboard.scheduling.cycle import cycle
 from allaboard.scheduling.facts import Constraint, PodSet, Queue, Share, SubGroup, Topology, World
 from allaboard.scheduling.plugins.topology import Domains
+from allaboard.scheduling.policy import DEFAULT
 from allaboard.scheduling.state import State
-from tests.scheduling.worlds import decide, gang, node
+from tests.scheduling.worlds import NOW, decide, gang, node
 
 TOPO = Topology("t", ("block", "rack"))
 labels = st.fixed_dictionaries({}, optional={"block": st.sampled_from("ab"), "rack": st.sampled_from("xyz")})
@@ -76,3 +79,15 @@ def test_new_pods_join_those_that_run():
 def test_a_node_without_all_labels_is_outside():
     outside = (node("n0", 8.0, labels={"block": "b0"}), *racks(2, 2)[1:])
     assert places(outside, close(2, "rack")) == ["n1"]
+
+
+def test_a_topology_that_is_made_anew_with_other_levels_is_another_one():
+    """The same name, the same nodes: what was known about its domains does not hold any more."""
+    together = replace(gang("x", 2), tree=SubGroup(pod_sets=(PodSet(minimum=2),), constraint=Constraint("t", "shelf")))
+    machines = tuple(node(f"n{i}", 1.0, labels={"block": "b", "rack": f"r{i}", "shelf": "s"}) for i in range(2))
+    facts = World(machines, (Queue("q", gpu=Share(9.0)),), (together,), (TOPO,))
+    state = State.build(facts)
+    assert not cycle(state, DEFAULT, NOW).binds
+    surroundings.drop_topology(state, "t")
+    surroundings.put_topology(state, Topology("t", ("block", "shelf")))
+    assert len(cycle(state, DEFAULT, NOW).binds) == 2

@@ -76,10 +76,10 @@ def only(*actions: str, policy: Policy = DEFAULT) -> Policy:
 def carried_out(state: State, decisions: Decisions) -> None:
     """The round rule: what was bound runs, what was evicted waits again without a node."""
     for bind in decisions.binds:
-        task = task_of(state, state.task_row[bind.task])
+        task = task_of(state, state.tasks.row_of[bind.task])
         state.put_task(bind.gang, replace(task, status=Status.RUNNING))
     for eviction in decisions.evictions:
-        task = task_of(state, state.task_row[eviction.task])
+        task = task_of(state, state.tasks.row_of[eviction.task])
         state.put_task(eviction.gang, replace(task, status=Status.PENDING, node="", gpu_groups=()))
 
 

@@ -28,6 +28,7 @@ from allaboard.kube.admission import ALLOWED, Request, Verdict, View
 from allaboard.points import nearest
 from allaboard.scheduling import policy, shard
 from allaboard.scheduling.demands import GPUS
+from allaboard.scheduling.durations import seconds
 from allaboard.scheduling.groupers.jobset import group_names
 from allaboard.scheduling.podgroups import Settings, has_own_group, scheduler_of
 
@@ -66,10 +67,19 @@ def pod_group_causes(spec: Document) -> Iterable[Cause]:
             yield _invalid(f"{field}.parent", parent, "the sub-group would be its own ancestor")
         if role.get("minMember") and role.get("minSubGroup"):
             yield _invalid(f"{field}.minSubGroup", role["minSubGroup"], "may not be combined with minMember")
+    yield from _duration_causes(spec, "stalenessGracePeriod", negative=True)
     if delay := spec.get("preemptionDelay"):
         yield _invalid("spec.preemptionDelay", delay, "is not supported: nothing would wait; remove it")
     if spec.get("minMember") and spec.get("minSubGroup"):
         yield _invalid("spec.minSubGroup", spec["minSubGroup"], "may not be combined with minMember")
+
+
+def _duration_causes(spec: Document, field: str, *, negative: bool = False) -> Iterable[Cause]:
+    text = str(spec.get(field) or "0")
+    try:
+        seconds(text.removeprefix("-") if negative else text)
+    except ValueError:
+        yield _invalid(f"spec.{field}", text, "must be a duration, such as 90s or 1h30m")
 
 
 def _is_own_ancestor(name: str, parents: Mapping[str, str]) -> bool:
@@ -155,6 +165,8 @@ def queue_causes(document: Document, queues: Mapping[str, Document]) -> Iterable
                 yield _invalid(
                     where, value, "must be 0 or more" + (", or -1 for no bound" if field != "overQuotaWeight" else "")
                 )
+    for field in ("preemptMinRuntime", "reclaimMinRuntime"):
+        yield from _duration_causes(spec, field)
     parents = {other: dig(d, "spec", "parentQueue", default="") for other, d in queues.items()}
     parents[name] = spec.get("parentQueue") or ""
     if _is_own_ancestor(name, parents):

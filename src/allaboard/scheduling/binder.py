@@ -22,6 +22,7 @@ from allaboard.kube.controller import Watch
 from allaboard.kube.plan import NOTHING, Bind, Delete, Event, Patch, Plan
 from allaboard.scheduling import metrics, readings
 from allaboard.scheduling.facts import DEFAULT_POD_SET, SubGroup
+from allaboard.scheduling.groups import defect
 from allaboard.scheduling.storage import claim_names, is_bound
 
 FRACTION = "Fraction"
@@ -233,7 +234,7 @@ class Binder:
     async def _has_enough(self, key: Key, cases: Sequence[Case]) -> bool:
         """Whether the gang is whole without what is broken: its pods on nodes and those about to be."""
         group = await self.reader.get(POD_GROUP, key)
-        if group is None:
+        if group is None or defect(group):
             return False
         coming = {name_of(case.pod) for case in cases if case.pod is not None and case.fate is not Fate.BROKEN}
         roles: dict[str, int] = {}

@@ -24,14 +24,14 @@ from allaboard.scheduling.statement import Statement
 @dataclass(slots=True)
 class Boarding:
     """One attempt: `promises_only` in simulations; `scores` are preferences found while node sets were made; with
-    `seats`, how many tasks each node was promised for, nobody sits elsewhere."""
+    `seats`, how many tasks of a pod set each node was promised for, nobody sits elsewhere."""
 
     session: Session
     statement: Statement
     gang: GangRow
     chosen: Chosen
     promises_only: bool = False
-    seats: Counter[int] | None = None
+    seats: Counter[tuple[str, int]] | None = None
     scores: dict[Member, Column] = field(default_factory=dict)
     stuck: Stuck | None = None
 
@@ -76,7 +76,7 @@ class Boarding:
                 self.stuck = Stuck(leaf, leaf.klass, len(rows), placed)
             return placed == len(rows)
         state, done = self.session.state, 0
-        for klass, run in groupby(self.chosen[leaf], key=lambda row: state.klass[row]):
+        for klass, run in groupby(self.chosen[leaf], key=lambda row: state.tasks.klass[row]):
             rows = list(run)
             placed = self._run(leaf, klass, rows, nodes)
             done += placed
@@ -90,26 +90,24 @@ class Boarding:
         if self.seats is None:
             return self._fill(leaf, klass, rows, nodes)
         done = 0
-        for node, count in self._seats(klass, nodes):
-            batch = rows[done : done + count]
-            placed = self._fill(leaf, klass, batch, np.array([node], dtype=np.intp)) if batch else 0
-            done += placed
-            if batch and placed < len(batch):
-                break
+        for node, count in self._seats(leaf, klass, nodes):
+            if batch := rows[done : done + count]:
+                done += self._fill(leaf, klass, batch, np.array([node], dtype=np.intp))
         return done
 
-    def _seats(self, klass: PodClass, nodes: NodeSet) -> list[tuple[int, int]]:
-        """Promised seats that nobody of the gang has taken, free ones first."""
+    def _seats(self, leaf: Members, klass: PodClass, nodes: NodeSet) -> list[tuple[int, int]]:
+        """Seats of the pod set that nobody has taken, free ones first."""
         assert self.seats is not None
-        place = self.session.state.node
-        left = self.seats - Counter(place[row] for rows in self.chosen.values() for row in rows if place[row] >= 0)
+        place = self.session.state.tasks.node
+        taken = Counter((leaf.name, place[row]) for row in self.chosen[leaf] if place[row] >= 0)
+        left = {node: count for (role, node), count in (self.seats - taken).items() if role == leaf.name}
         inside = [node for node in left if nodes is None or node in nodes]
         idle = fits_idle(self.session.state.nodes, klass)
         return [(node, left[node]) for node in sorted(inside, key=lambda node: not idle[node])]
 
     def _fill(self, leaf: Members, klass: PodClass, rows: list[int], nodes: NodeSet) -> int:
         """All in one step where arithmetic allows, else one by one."""
-        ghosts = self.session.state.ghosts
+        ghosts = self.session.state.tasks.ghosts
         if not self.session.panel.packs(klass) or (ghosts and any(row in ghosts for row in rows)):
             for done, row in enumerate(rows):
                 if not self._one(leaf, klass, row, nodes):
@@ -239,12 +237,12 @@ def board(session: Session, statement: Statement, gang: GangRow, chosen: Chosen)
 def _unplaced(session: Session, chosen: Chosen) -> Stuck:
     """No node set was even tried: the first pod set speaks for the gang."""
     leaf, rows = next(iter(chosen.items()))
-    return Stuck(leaf, session.state.klass[rows[0]], len(rows), 0)
+    return Stuck(leaf, session.state.tasks.klass[rows[0]], len(rows), 0)
 
 
 def _defect(session: Session, gang: GangRow, chosen: Chosen) -> Reason | None:
     for leaf, rows in chosen.items():
-        classes = (leaf.klass,) if leaf.klass is not None else tuple(session.state.klass[row] for row in rows)
+        classes = (leaf.klass,) if leaf.klass is not None else tuple(session.state.tasks.klass[row] for row in rows)
         for klass in classes:
             if klass.demand.obstacle:
                 return obstacle(gang, klass.demand.obstacle)

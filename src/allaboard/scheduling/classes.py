@@ -17,6 +17,8 @@ Mask = npt.NDArray[np.bool_]
 CPU, MEMORY, GPU, PODS = range(4)
 FIXED = ("cpu", "memory", "gpu", "pods")
 QUOTA = ("cpu", "memory", "gpu")
+# Up to so many classes are kept without asking who needs them.
+MANY = 4096
 _MIG_SLICES = re.compile(re.escape(MIG_PREFIX) + r"(\d+)g\.")
 # Below these amounts a pod is best effort: it fits any node that has a pod slot.
 _NOTHING = {"cpu": 10.0, "memory": 10.0 * 2**20}
@@ -37,12 +39,12 @@ class PodClass:
     """A demand with its columns: `wants` per resource, `quota` as queues count it (cpu, memory, gpu)."""
 
     __slots__ = (
-        "amounts", "asked", "best_effort", "claims", "columns", "cpu_only", "demand", "devices", "gpu_wish", "index",
+        "amounts", "asked", "best_effort", "claims", "columns", "cpu_only", "demand", "devices", "gpu_wish",
         "memory", "mig", "per_row", "plain", "portion", "quota", "rows", "shared", "static", "static_version", "wants",
     )  # fmt: skip
 
-    def __init__(self, index: int, demand: Demand, claims: tuple[Claim, ...]) -> None:
-        self.index, self.demand, self.claims = index, demand, claims
+    def __init__(self, demand: Demand, claims: tuple[Claim, ...]) -> None:
+        self.demand, self.claims = demand, claims
         self.memory, self.portion, self.devices = demand.gpu_memory, demand.portion, demand.gpu_devices
         self.shared = bool(self.memory) or self.portion > 0
         requests = dict(demand.requests)
@@ -113,9 +115,24 @@ class Catalogue:
         self.claims: dict[str, Claim] = {}
         self._known: dict[object, PodClass] = {}
         self._interned: dict[int, tuple[Demand, PodClass]] = {}
+        self._many = MANY
 
     def __iter__(self) -> Iterator[PodClass]:
         return iter(self._known.values())
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many came that it is time to see who is still needed."""
+        return max(len(self._known), len(self._interned)) > self._many
+
+    def keep_only(self, used: set[PodClass]) -> None:
+        """Forget the others: jobs whose demands are like nobody else's come and go for as long as a cluster runs."""
+        self._known = {key: known for key, known in self._known.items() if known in used}
+        self._interned = {}
+        self._many = MANY + 2 * len(self._known)
 
     def of(self, demand: Demand) -> PodClass:
         known = self._interned.get(id(demand))
@@ -129,7 +146,7 @@ class Catalogue:
 
     def _new(self, demand: Demand) -> PodClass:
         claims = tuple(self.claims[name] for name in demand.claims if name in self.claims)
-        created = PodClass(len(self._known), demand, claims)
+        created = PodClass(demand, claims)
         for name in created.asked:
             self.add_resource(name)
         created.lay_out(self.resources)

@@ -17,7 +17,7 @@ from allaboard.scheduling.policy import Policy
 from allaboard.scheduling.promises import remember
 from allaboard.scheduling.reasons import Reason
 from allaboard.scheduling.session import Session
-from allaboard.scheduling.settling import remember_usage, settle
+from allaboard.scheduling.settling import forget_classes, remember_usage, settle
 from allaboard.scheduling.state import State
 from allaboard.scheduling.surroundings import recount
 
@@ -38,7 +38,7 @@ def cycle(state: State, policy: Policy, now: float) -> Decisions:
     if policy.usage_half_life > 0:
         remember_usage(state, now, policy.usage_half_life)
     session = Session(state, policy, now)
-    if policy.usage_half_life > 0 and state.waiting:
+    if policy.usage_half_life > 0 and state.gangs.waiting:
         session.wake(now + SHARES_MOVE)
     for action in policy.actions:
         session.action = action
@@ -52,11 +52,12 @@ def close(session: Session, decisions: Decisions) -> None:
     """Take promises back (they are asked anew in the next cycle) and count binds and evictions as facts."""
     state = session.state
     settle(state, session.log.origin, session.before)
+    forget_classes(state)
     for name in session.stale:
         state.review(state.gangs[name])
     if not session.policy.exact:
         remember(state, decisions)
-    if state.leaks:
+    if state.tasks.ghosts.leaks:
         recount(state)
     _remember_refused(session, decisions)
     rest = replace(decisions, binds=(), evictions=(), started=(), stale={})
@@ -79,11 +80,11 @@ def _remember_refused(session: Session, decisions: Decisions) -> None:
 def decided(session: Session) -> Decisions:
     state, queues, log = session.state, session.state.queues, session.log
     promises = [
-        Promise(state.name(row), state.members[row].gang.name, state.nodes.names[node])
+        Promise(state.tasks.name(row), state.tasks.members[row].gang.name, state.nodes.names[node])
         for row, node in log.pipelines
-        if state.status[row] == Status.PIPELINED and state.node[row] == node
+        if state.tasks.status[row] == Status.PIPELINED and state.tasks.node[row] == node
     ]
-    bound = [(row, node) for row, node in log.binds if state.status[row] == Status.BINDING]
+    bound = [(row, node) for row, node in log.binds if state.tasks.status[row] == Status.BINDING]
     return Decisions(
         binds=tuple(_bind(state, row, node) for row, node in _by_gang(state, bound)),
         evictions=tuple(_evictions(session)),
@@ -103,15 +104,15 @@ def _by_gang(state: State, pairs: list[tuple[int, int]]) -> list[tuple[int, int]
     """Binds in decision order, those of one gang together."""
     first: dict[str, int] = {}
     for row, _ in pairs:
-        first.setdefault(state.members[row].gang.name, len(first))
-    return sorted(pairs, key=lambda pair: first[state.members[pair[0]].gang.name])
+        first.setdefault(state.tasks.members[row].gang.name, len(first))
+    return sorted(pairs, key=lambda pair: first[state.tasks.members[pair[0]].gang.name])
 
 
 def _bind(state: State, row: int, node: int) -> Bind:
-    klass = state.klass[row]
+    klass = state.tasks.klass[row]
     portion = klass.portion_on(int(state.nodes.gpu_memory[node])) if klass.shared else 0.0
-    names = (state.name(row), state.members[row].gang.name, state.nodes.names[node])
-    return Bind(*names, state.groups[row], portion, klass.gpu_wish, klass.demand.claims)
+    names = (state.tasks.name(row), state.tasks.members[row].gang.name, state.nodes.names[node])
+    return Bind(*names, state.tasks.groups[row], portion, klass.gpu_wish, klass.demand.claims)
 
 
 def _evictions(session: Session) -> list[Eviction]:
@@ -120,11 +121,11 @@ def _evictions(session: Session) -> list[Eviction]:
     state, seen = session.state, set()
     found = []
     for row, (action, by) in zip(session.log.evictions, session.log.causes):
-        gone = state.status[row] == Status.RELEASING or row in state.ghosts
+        gone = state.tasks.status[row] == Status.RELEASING or row in state.tasks.ghosts
         if gone and row not in seen and session.log.origin[row] != Status.PENDING:
             seen.add(row)
-            gang = state.members[row].gang.name
-            found.append(Eviction(state.name(row), gang, action, by, _WORDS[action].format(by=by)))
+            gang = state.tasks.members[row].gang.name
+            found.append(Eviction(state.tasks.name(row), gang, action, by, _WORDS[action].format(by=by)))
     return found
 
 
@@ -146,7 +147,7 @@ def _reasons(session: Session, promises: list[Promise]) -> dict[str, Reason]:
     for promise in promises:
         places.setdefault(promise.gang, []).append(promise.node)
     found: dict[str, Reason] = {}
-    for name, gang in state.waiting.items():
+    for name, gang in state.gangs.waiting.items():
         reason: Reason | None = None
         if name in places:
             reason = reserved(gang, places[name])

@@ -169,10 +169,15 @@ def _with_share(demand: Demand, said: Mapping[str, str]) -> Demand:
     """A share of GPUs, where the annotations ask for one."""
     if labels.GPU_FRACTION not in said and labels.GPU_MEMORY not in said:
         return demand
-    devices = int(said.get(labels.GPU_FRACTION_DEVICES, "1"))
-    portion, memory = float(said.get(labels.GPU_FRACTION, "0")), int(said.get(labels.GPU_MEMORY, "0"))
+    try:
+        devices = int(said.get(labels.GPU_FRACTION_DEVICES, "1"))
+        portion, memory = float(said.get(labels.GPU_FRACTION, "0")), int(said.get(labels.GPU_MEMORY, "0"))
+    except ValueError:
+        devices = portion = memory = 0
     if not (0 <= portion <= 1 and memory >= 0 and devices >= 1 and (portion or memory)):
-        raise ValueError("its annotations ask for a share of a GPU that does not exist")
+        asked = (labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES)
+        words = ", ".join(f'{key} "{said[key]}"' for key in asked if key in said)
+        raise ValueError(f"metadata.annotations: {words} is no share of a GPU")
     return replace(demand, portion=portion, gpu_memory=memory, gpu_devices=devices)
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from allaboard.scheduling.accounts import gpus_held
 from allaboard.scheduling.classes import Column, PodClass
 from allaboard.scheduling.probe import EPSILON, Probe
+from allaboard.scheduling.state import State
 from allaboard.scheduling.victims import GroupOut
 
 MOST_VICTIMS = 20_000
@@ -37,15 +39,19 @@ def _by_node(probe: Probe, offered: Iterable[GroupOut]) -> dict[int, list[GroupO
     found: dict[int, list[GroupOut]] = {}
     seen = 0
     for gang, rows in offered:
-        nodes = {probe.state.node[row] for row in rows}
+        nodes = {probe.state.tasks.node[row] for row in rows}
         if len(nodes) == 1:
             found.setdefault(nodes.pop(), []).append((gang, rows))
         seen += len(rows)
         if seen > MOST_VICTIMS:
             break
     for groups in found.values():
-        groups.sort(key=lambda group: -sum(probe.state.gpus(row) for row in group[1]) / len(group[1]))
+        groups.sort(key=lambda group: -_gpus_each(probe.state, group[1]))
     return found
+
+
+def _gpus_each(state: State, rows: list[int]) -> float:
+    return sum(gpus_held(state.tasks, state.nodes, row) for row in rows) / len(rows)
 
 
 def _slots(probe: Probe, klass: PodClass, node: int, groups: list[GroupOut]) -> Iterator[Slot]:
@@ -60,7 +66,7 @@ def _slots(probe: Probe, klass: PodClass, node: int, groups: list[GroupOut]) -> 
         leaving.append(group)
         cost += len(group[1])
         for row in group[1]:
-            room = room + probe.state.klass[row].wants
+            room = room + probe.state.tasks.klass[row].wants
         while _places(klass, room) > opened:
             opened += 1
             yield cost, node, opened, leaving

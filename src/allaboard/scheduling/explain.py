@@ -12,8 +12,10 @@ from allaboard.scheduling.classes import GPU, PODS, Column, Mask, PodClass
 from allaboard.scheduling.demands import UNREADABLE
 from allaboard.scheduling.facts import Constraint, Status
 from allaboard.scheduling.gangs import GangRow, Member, Members
+from allaboard.scheduling.groups import UNREADABLE_GROUP
 from allaboard.scheduling.nodes import Nodes
 from allaboard.scheduling.placement import Board, copies
+from allaboard.scheduling.readings import GPU_MEMORY, MIG_STRATEGY
 from allaboard.scheduling.reasons import BLOCKED, IMPOSSIBLE, WAITING, Holder, Reason
 from allaboard.scheduling.state import State
 from allaboard.scheduling.words import amount, quantity
@@ -46,21 +48,35 @@ class Survey:
 def survey(state: State, klass: PodClass, allowed: Mask | None) -> Survey:
     nodes = state.nodes
     mask = np.ones(len(nodes), dtype=bool) if allowed is None else allowed
-    slots = copies(Board(nodes, klass, None, mask, None), idle=False)
+    slots = 0.0 if klass.shared else float(copies(Board(nodes, klass, None, mask, None), idle=False).sum())
     with np.errstate(invalid="ignore"):
         empty = np.floor((nodes.capacity[klass.rows] / klass.per_row).min(axis=0))
+    if klass.shared:
+        empty = np.minimum(empty, _shares(nodes, klass))
     empty[~mask] = 0.0
-    free = np.maximum(nodes.idle + nodes.releasing, 0.0)[:, mask].sum(axis=1)
+    room = np.maximum(nodes.idle + nodes.releasing, 0.0)
+    if klass.shared:
+        room[GPU] = nodes.loose_gpus()
+    free = room[:, mask].sum(axis=1)
     biggest = float(nodes.capacity[GPU][mask].max(initial=0.0))
-    return Survey(mask, float(slots.sum()), float(empty.sum()), biggest, free, _objections(state, klass, mask))
+    return Survey(mask, slots, float(empty.sum()), biggest, free, _objections(state, klass, mask))
+
+
+def _shares(nodes: Nodes, klass: PodClass) -> Column:
+    """How many tasks that share devices an empty node takes; never too few."""
+    memory = nodes.gpu_memory
+    each = np.array([klass.memory_on(int(size)) for size in memory], dtype=float)
+    per_device = np.floor(memory / np.maximum(each, 1.0))
+    devices = np.floor(nodes.capacity[GPU])
+    shares: Column = np.where(devices < klass.devices, 0.0, np.floor(devices * per_device / klass.devices))
+    return shares
 
 
 def no_room(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> Reason:
     """The dominant cause why a pod set found no place."""
     klass, count = stuck.klass, stuck.wanted
-    asked = (item for item in state.resources.items() if klass.wants[item[1]] and item[1] != PODS)
-    needs = {name: float(klass.wants[column]) * count for name, column in asked}
-    free = {name: float(seen.free[state.resources[name]]) for name in needs}
+    needs = {name: number * count for name, number in _asked(state, klass).items() if name != "pods"}
+    free = {name: float(seen.free[state.classes.resources[name]]) for name in needs}
     fitting = min(stuck.wanted - 1, max(stuck.placed, int(seen.slots)))
     code, verdict, words = _cause(state, gang, stuck, seen)
     each = _each(klass)
@@ -72,11 +88,19 @@ def no_room(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> Reason:
     )  # fmt: skip
 
 
+def _asked(state: State, klass: PodClass) -> dict[str, float]:
+    """What one task asks for; parts of devices count as GPUs."""
+    asked = {name: float(klass.wants[column]) for name, column in state.classes.resources.items()}
+    if klass.shared:
+        asked["gpu"] = klass.asked_quota(state.nodes.smallest_memory)[GPU]
+    return {name: number for name, number in asked.items() if number}
+
+
 def _cause(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> tuple[str, str, str]:
     klass, count = stuck.klass, stuck.wanted
     if not seen.allowed.any():
         return _nobody(state.nodes, klass)
-    if klass.plain and seen.slots_empty < count:
+    if (klass.plain or klass.shared) and seen.slots_empty < count:
         if (starting := _starting(state.nodes, klass)) is not None and starting[1] + seen.slots_empty >= count:
             return "NodesUnready", WAITING, f"waiting for nodes: {starting[0]} of {len(state.nodes)} are not ready yet"
         if seen.slots_empty == 0:
@@ -91,12 +115,10 @@ def _cause(state: State, gang: GangRow, stuck: Stuck, seen: Survey) -> tuple[str
         return "TopologyUnsatisfiable", BLOCKED, defect
     if constraint is not None and seen.slots >= count:
         return "TopologyUnsatisfiable", WAITING, f"no single {constraint.required} has room for all of them"
-    short = [name for name, column in state.resources.items() if klass.wants[column] * count > seen.free[column]]
-    if short:
-        column = state.resources[short[0]]
-        needs, free = float(klass.wants[column]) * count, float(seen.free[column])
-        words = f"needs {amount(short[0], needs)}, {quantity(short[0], free)} free"
-        return "InsufficientResource", WAITING, words
+    for name, number in _asked(state, klass).items():
+        needs, free = number * count, float(seen.free[state.classes.resources[name]])
+        if needs > free:
+            return "InsufficientResource", WAITING, f"needs {amount(name, needs)}, {quantity(name, free)} free"
     return "Fragmented", WAITING, "enough is free in total, but not enough on single nodes"
 
 
@@ -104,20 +126,32 @@ def _nobody(nodes: Nodes, klass: PodClass) -> tuple[str, str, str]:
     """No node may take the class at all: say which kind of objection stands in the way."""
     if not len(nodes):
         return "NodesUnready", BLOCKED, "the cluster has no nodes"
-    selected, tolerated = nodes.selected(klass), nodes.tolerated(klass)
+    selected, tolerated = nodes.terrain.selected(klass), nodes.terrain.tolerated(klass)
     if not selected.any():
         return "NodeSelectorMismatch", BLOCKED, f"none of {len(nodes)} nodes matches its node selector or affinity"
-    starting = selected & nodes.starting()
+    starting = selected & nodes.terrain.starting()
     if starting.any() and not (selected & tolerated & ~starting).any():
         return "NodesUnready", WAITING, f"waiting for nodes: {int(starting.sum())} of {len(nodes)} are not ready yet"
     if not (selected & tolerated).any():
         return "Tainted", BLOCKED, f"all {int(selected.sum())} matching nodes have taints it does not tolerate"
+    if (matching := selected & tolerated & nodes.terrain.usable()).any():
+        return "NeverFits", IMPOSSIBLE, _wrong_gpus(nodes, klass, matching)
     return "NodesUnready", BLOCKED, f"all {int((selected & tolerated).sum())} matching nodes are not ready or cordoned"
+
+
+def _wrong_gpus(nodes: Nodes, klass: PodClass, matching: Mask) -> str:
+    """Nodes are there, but none hands out GPUs the way the class asks for them."""
+    count = int(matching.sum())
+    if klass.mig:
+        return f"none of {count} matching nodes is split into MIG slices (label {MIG_STRATEGY}: mixed)"
+    if klass.memory and not (matching & nodes.terrain.knows_memory()).any():
+        return f"none of {count} matching nodes says how much memory its GPUs have (label {GPU_MEMORY})"
+    return f"none of {count} matching nodes hands out GPUs that way: they are split (MIG) or given by claims"
 
 
 def _starting(nodes: Nodes, klass: PodClass) -> tuple[int, float] | None:
     """How many matching nodes are not ready yet, and what they will hold when they are; None when there are none."""
-    starting = nodes.starting() & nodes.selected(klass)
+    starting = nodes.terrain.starting() & nodes.terrain.selected(klass)
     if not starting.any():
         return None
     slots = np.floor((nodes.capacity[klass.rows][:, starting] / klass.per_row).min(axis=0))
@@ -146,7 +180,7 @@ def _topology_defect(state: State, constraint: Constraint) -> str:
         return f'topology "{constraint.topology}" does not exist'
     for level in (constraint.required, constraint.preferred):
         if level and level not in topology.levels:
-            return f'topology "{topology.name}" has no level "{level}"; it has: {", ".join(topology.levels)}'
+            return f'topology "{topology.name}" has no level "{level}"; it has: {", ".join(topology.levels) or "none"}'
     return ""
 
 
@@ -183,14 +217,14 @@ _REMEDIES = {
 def _objections(state: State, klass: PodClass, allowed: Mask) -> dict[str, int]:
     """Per node the first objection kube-scheduler would raise; resources raise one each."""
     nodes = state.nodes
-    usable, tolerated, selected = nodes.usable(), nodes.tolerated(klass), nodes.selected(klass)
+    usable, tolerated, selected = nodes.terrain.usable(), nodes.terrain.tolerated(klass), nodes.terrain.selected(klass)
     found = {
         "node(s) were unschedulable": int((~usable).sum()),
         "node(s) had untolerated taint(s)": int((usable & ~tolerated).sum()),
         "node(s) didn't match Pod's node affinity/selector": int((usable & tolerated & ~selected).sum()),
     }
     free = nodes.idle + nodes.releasing
-    for name, column in state.resources.items():
+    for name, column in state.classes.resources.items():
         if klass.wants[column]:
             short = allowed & (free[column] < klass.wants[column])
             found["Too many pods" if column == PODS else f"Insufficient {ON_THE_WIRE.get(name, name)}"] = int(
@@ -257,8 +291,10 @@ def _closed(gang: GangRow, queue: str) -> Reason:
 
 def obstacle(gang: GangRow, text: str) -> Reason:
     """A defect of the pod that no eviction can mend."""
-    if text.startswith(UNREADABLE):
-        remedy = "correct its template and submit it again"
+    if text.startswith((UNREADABLE, UNREADABLE_GROUP)):
+        remedy = (
+            "correct the PodGroup" if text.startswith(UNREADABLE_GROUP) else "correct its template and submit it again"
+        )
         return Reason("ValidationFailed", text, BLOCKED, queue=gang.fact.queue, unblock=(remedy,))
     code = "SecretMissing" if "secret" in text or "configmap" in text.lower() else "VolumeMount"
     return Reason(code, text, BLOCKED, queue=gang.fact.queue, unblock=("create what is missing",))
@@ -284,7 +320,9 @@ def _holders(state: State) -> tuple[Holder, ...]:
     held = []
     for gang in state.gangs.values():
         gpus = sum(
-            state.klass[leaf.rows[0]].gpu_wish * leaf.active() for leaf in gang.leaves if leaf.rows and leaf.active()
+            state.tasks.klass[leaf.rows[0]].gpu_wish * leaf.active()
+            for leaf in gang.leaves
+            if leaf.rows and leaf.active()
         )
         if gpus:
             held.append(Holder(gang.name, gang.fact.queue, gpus, gang.preemptible))

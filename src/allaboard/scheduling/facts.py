@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 UNLIMITED = -1.0
 NON_PREEMPTIBLE_FROM = 100
@@ -186,6 +187,13 @@ class Task:
     namespace: str = ""
 
 
+class Seat(NamedTuple):
+    """A place on a node that was promised to a pod of this role."""
+
+    node: str
+    pod_set: str = DEFAULT_POD_SET
+
+
 @dataclass(frozen=True, slots=True)
 class Gang:
     """A PodGroup with its pods; `name` is unique in the cluster (namespace/name) and breaks ties."""
@@ -203,8 +211,8 @@ class Gang:
     """Seconds this gang may stay below its minimum; None is the policy's, negative is for ever."""
     held: str = ""
     """Why it is not tried for a while, whatever room there is."""
-    promised: tuple[str, ...] = ()
-    """Nodes the last cycle promised it, in the order of its tasks."""
+    promised: tuple[Seat, ...] = ()
+    """What cycles promised it and did not bind yet."""
     max_runtime: float | None = None
     """Declared longest run in seconds: lets a small gang run in the gap before a reservation."""
 

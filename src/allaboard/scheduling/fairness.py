@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 
+from allaboard.scheduling.accounts import held
 from allaboard.scheduling.classes import GPU
 from allaboard.scheduling.facts import UNLIMITED
 from allaboard.scheduling.gangs import IS_ACTIVE, GangRow
@@ -80,17 +81,17 @@ class Reclaimer:
         total: Amounts = (0.0, 0.0, 0.0)
         for rows in scenario.pending.values():
             for row in rows:
-                total = plus(total, self.state.klass[row].asked_quota(self.state.nodes.smallest_memory))
+                total = plus(total, self.state.tasks.klass[row].asked_quota(self.state.nodes.smallest_memory))
         return total
 
     def _units(self, scenario: Scenario) -> dict[int, list[Unit]]:
         """Victims that lose their place, per queue. One that was moved or put back loses nothing."""
         if len(scenario.victims) == 1:
             unit = self._sum(scenario.victims)
-            return {self.state.members[scenario.victims[0]].gang.queue: [unit]} if unit is not None else {}
+            return {self.state.tasks.members[scenario.victims[0]].gang.queue: [unit]} if unit is not None else {}
         by_gang: dict[GangRow, list[int]] = {}
         for row in scenario.victims:
-            by_gang.setdefault(self.state.members[row].gang, []).append(row)
+            by_gang.setdefault(self.state.tasks.members[row].gang, []).append(row)
         units: dict[int, list[Unit]] = {}
         for gang, rows in by_gang.items():
             found = [unit for part in self._parts(gang, rows) if (unit := self._sum(part)) is not None]
@@ -103,20 +104,20 @@ class Reclaimer:
         surplus: list[list[int]] = []
         by_leaf: dict[object, list[int]] = {}
         for row in rows:
-            by_leaf.setdefault(self.state.members[row], []).append(row)
+            by_leaf.setdefault(self.state.tasks.members[row], []).append(row)
         for leaf_rows in by_leaf.values():
-            minimum = self.state.members[leaf_rows[0]].minimum
+            minimum = self.state.tasks.members[leaf_rows[0]].minimum
             core += leaf_rows[:minimum]
             surplus += [[row] for row in leaf_rows[minimum:]]
         return [*surplus, core]
 
     def _sum(self, rows: list[int]) -> Unit | None:
-        lost = [row for row in rows if not IS_ACTIVE[self.state.status[row]]]
+        lost = [row for row in rows if not IS_ACTIVE[self.state.tasks.status[row]]]
         if not lost:
             return None
         total: Unit = (0.0, 0.0, 0.0)
         for row in lost:
-            total = plus(total, self.state.accepted(row))
+            total = plus(total, held(self.state.tasks, self.state.nodes, row))
         return total
 
     def _may_take(self, mine: int, theirs: int, left: Amounts, wanted: Amounts) -> bool:

@@ -8,13 +8,15 @@ from allaboard.api import labels
 from allaboard.api.documents import Document, dig
 from allaboard.api.kinds import POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO, Kind
 from allaboard.api.meta import annotations_of, labels_of, namespace_of
+from allaboard.scheduling.durations import seconds, seconds_or_none
 from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM, Gang
 from allaboard.scheduling.podgroups import MAX_RUNTIME, queue_of
-from allaboard.scheduling.readings import created, leaves, moment, seconds, tree
+from allaboard.scheduling.readings import created, leaves, moment, tree
 
 KINDS = (POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO)
 DEFAULT_PRIORITY = 50
 OURS = frozenset({labels.LAST_START, labels.STALE_SINCE})
+UNREADABLE_GROUP = "its PodGroup cannot be read"
 # A pod that needs no PodGroup is a gang of one, named after it.
 ALONE = ".pod"
 
@@ -97,8 +99,22 @@ def grouped(name: str, group: Document, queue: str, classes: Mapping[str, Docume
         last_start=moment(said.get(labels.LAST_START)),
         stale_since=moment(said.get(labels.STALE_SINCE)),
         stale_grace=(-1.0 if grace.startswith("-") else seconds(grace)) if grace else None,
-        max_runtime=seconds(said.get(MAX_RUNTIME, "")) or None,
+        max_runtime=seconds_or_none(said.get(MAX_RUNTIME)) or None,
     )
+
+
+def defect(group: Document) -> str:
+    """Why a PodGroup cannot be read; "" where it can."""
+    try:
+        grouped("", group, "", {})
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        return f"{UNREADABLE_GROUP}: {error}"
+    return ""
+
+
+def unreadable(name: str, group: Document, queue: str) -> Gang:
+    """A PodGroup that cannot be read: its pods are known, and wait."""
+    return Gang(name, queue, created=created(group))
 
 
 def queue_for(kind: Kind, group: Document, pods: Collection[Document], queues: Collection[str]) -> str:

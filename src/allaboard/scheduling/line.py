@@ -70,7 +70,7 @@ class Outlook:
 
     @cached_property
     def _takers(self) -> list[GangRow]:
-        members = self.state.members
+        members = self.state.tasks.members
         return list(dict.fromkeys(members[row].gang for row, _ in self.session.log.binds))
 
     @cached_property
@@ -78,8 +78,8 @@ class Outlook:
         """What binds of this cycle took of every node."""
         taken: Column = np.zeros_like(self.state.nodes.idle)
         for row, node in self.session.log.binds:
-            if self.state.status[row] == Status.BINDING:
-                taken[: len(self.state.klass[row].wants), node] += self.state.klass[row].wants
+            if self.state.tasks.status[row] == Status.BINDING:
+                taken[: len(self.state.tasks.klass[row].wants), node] += self.state.tasks.klass[row].wants
         return taken
 
     def _slots(self, klass: PodClass, more: Column | None = None) -> float:
@@ -115,7 +115,9 @@ class Outlook:
         for gang in state.gangs.values():
             if gang.fact.max_runtime is not None and gang.last_start is not None:
                 end = max(gang.last_start + gang.fact.max_runtime, now)
-                found += [(end, row) for row in gang.rows if IS_USED[state.status[row]] and state.node[row] >= 0]
+                found += [
+                    (end, row) for row in gang.rows if IS_USED[state.tasks.status[row]] and state.tasks.node[row] >= 0
+                ]
         return sorted(found)
 
     def _forecast(self, klass: PodClass) -> tuple[list[float], list[float]]:
@@ -127,11 +129,11 @@ class Outlook:
             slots[~allowed] = 0.0
         total, moments, totals = float(slots.sum()), list[float](), list[float]()
         for end, row in self._ends:
-            node = state.node[row]
+            node = state.tasks.node[row]
             if allowed is not None and not allowed[node]:
                 continue
-            if state.status[row] != Status.RELEASING:
-                room[:, node] += state.klass[row].wants[klass.rows]
+            if state.tasks.status[row] != Status.RELEASING:
+                room[:, node] += state.tasks.klass[row].wants[klass.rows]
             now_there = max(0.0, float(np.floor((room[:, node] / klass.per_row[:, 0]).min())))
             if now_there > slots[node]:
                 total, slots[node] = total + now_there - float(slots[node]), now_there

@@ -24,6 +24,8 @@ class Memory:
     """Every change counts up `version`; one that could help somebody who waits also counts up `relief`."""
 
     version: int = 0
+    frame: int = 0
+    """How often what all gangs depend on has changed: nodes, queues, strangers."""
     relief: int = 0
     deeds: int = 0
     """What `relief` came to by the deeds of a cycle."""
@@ -37,8 +39,10 @@ class Memory:
     promises: bool = False
     """Whether any gang was promised nodes."""
 
-    def changed(self, *, helps: bool) -> None:
+    def frame_changed(self, *, helps: bool = True) -> None:
+        """What all gangs depend on is another one; `helps` when somebody who waits may gain by it."""
         self.version += 1
+        self.frame += 1
         self.relief += helps
 
     def done(self) -> None:

@@ -3,20 +3,19 @@ ties."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from allaboard.scheduling.classes import GPU, Column, Mask, PodClass
 from allaboard.scheduling.devices import Devices
-from allaboard.scheduling.facts import Node, Requirement, Status, Taint, Toleration
+from allaboard.scheduling.facts import Node, Status
 from allaboard.scheduling.sharing import SharedGpus
+from allaboard.scheduling.terrain import Terrain
 
 Rows = npt.NDArray[np.intp]
 EPSILON = 1e-9
-# Taints that say no more than that a node is not ready.
-UNREADY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
 
 class Nodes:
@@ -39,10 +38,8 @@ class Nodes:
         self.smallest_memory, self.largest_memory = _memories(self.gpu_memory)
         self.sharing: dict[int, SharedGpus] = {}
         self.devices = Devices()
-        self.offers = [node.devices for node in self.facts]
-        self.only_plain_gpus = not any(node.mig or node.devices for node in self.facts)
         self.legacy_mig: dict[int, int] = {}
-        self.version = 0
+        self.terrain = Terrain(self.facts)
         # Whether a node that is oversold of one resource takes nobody at all; the session of a policy says so.
         self.strict = False
         # Whether anything was taken from a node beyond what it has; nothing a statement does by itself leads there but
@@ -50,9 +47,6 @@ class Nodes:
         self.may_owe = False
         # Rows whose room changed, in order; a cycle starts a new log.
         self.touched: list[int] = []
-        self._labels: dict[str, npt.NDArray[np.object_]] = {}
-        self._codes: dict[str, tuple[list[str], npt.NDArray[np.intp]]] = {}
-        self._usable: Mask | None = None
 
     def __len__(self) -> int:
         return len(self.facts)
@@ -112,7 +106,8 @@ class Nodes:
         self.capacity[:, row] = capacity
         self.facts[row] = node
         self.gpu_memory[row] = _floored(node.gpu_memory)
-        self._refresh()
+        self.smallest_memory, self.largest_memory = _memories(self.gpu_memory)
+        self.terrain = Terrain(self.facts, self.terrain.version + 1)
 
     def adopt(self, old: Nodes) -> dict[int, int]:
         """Take over what stands on the nodes of another layout; returns where its rows went."""
@@ -125,83 +120,8 @@ class Nodes:
         self.sharing = {moved[row]: gpus for row, gpus in old.sharing.items() if row in moved}
         self.legacy_mig = {moved[row]: count for row, count in old.legacy_mig.items() if row in moved}
         self.devices = old.devices.moved(moved)
-        self.version, self.strict = old.version + 1, old.strict
+        self.terrain, self.strict = Terrain(self.facts, old.terrain.version + 1), old.strict
         return moved
-
-    def _refresh(self) -> None:
-        """What was derived from node facts is asked anew."""
-        self.version += 1
-        self._labels, self._codes, self._usable = {}, {}, None
-        self.offers = [node.devices for node in self.facts]
-        self.only_plain_gpus = not any(node.mig or node.devices for node in self.facts)
-        self.smallest_memory, self.largest_memory = _memories(self.gpu_memory)
-
-    # --- where a class may go at all: computed once per class and set of nodes ---
-
-    def allowed(self, wanted: PodClass) -> Mask | None:
-        """Nodes whose labels, taints and conditions admit the class; None is every node."""
-        if wanted.static_version != self.version:
-            wanted.static, wanted.static_version = self._admit(wanted), self.version
-        return wanted.static
-
-    def _admit(self, wanted: PodClass) -> Mask | None:
-        mask = self.usable() & self.tolerated(wanted) & self.selected(wanted)
-        return None if mask.all() else mask
-
-    def usable(self) -> Mask:
-        """Ready and not cordoned."""
-        if self._usable is None:
-            self._usable = np.array([node.ready and not node.unschedulable for node in self.facts], dtype=bool)
-        return self._usable
-
-    def starting(self) -> Mask:
-        """Not ready yet, or not told so yet, and kept from taking pods by nothing else."""
-        return np.array([_only_unready(node) for node in self.facts], dtype=bool)
-
-    def tolerated(self, wanted: PodClass) -> Mask:
-        mask = np.ones(len(self), dtype=bool)
-        for row, node in enumerate(self.facts):
-            if node.taints:
-                mask[row] = all(tolerates(wanted.demand.tolerations, taint) for taint in node.taints)
-        return mask
-
-    def selected(self, wanted: PodClass) -> Mask:
-        """Nodes that the selector, the required affinity and the volumes allow."""
-        demand = wanted.demand
-        mask = np.ones(len(self), dtype=bool)
-        for requirement in demand.selector:
-            mask &= self.matches(requirement)
-        if demand.affinity:
-            mask &= np.any([self.match_all(term) for term in demand.affinity], axis=0)
-        if demand.only_nodes is not None:
-            mask &= np.isin(np.array(self.names, dtype=object), list(demand.only_nodes))
-        return mask
-
-    def match_all(self, term: Sequence[Requirement]) -> Mask:
-        mask = np.full(len(self), bool(term))
-        for requirement in term:
-            mask &= self.matches(requirement)
-        return mask
-
-    def matches(self, requirement: Requirement) -> Mask:
-        test = label_test(requirement)
-        return np.fromiter((test(value) for value in self.label(requirement.key)), dtype=bool, count=len(self))
-
-    def label(self, key: str) -> npt.NDArray[np.object_]:
-        """A label as a column; None where a node has no such label."""
-        if key not in self._labels:
-            column = np.empty(len(self), dtype=object)
-            column[:] = [node.labels.get(key) for node in self.facts]
-            self._labels[key] = column
-        return self._labels[key]
-
-    def label_codes(self, key: str) -> tuple[list[str], npt.NDArray[np.intp]]:
-        """The values of a label, and per node the number of its value (-1: no such label)."""
-        if key not in self._codes:
-            numbers: dict[str, int] = {}
-            column = [-1 if v is None else numbers.setdefault(v, len(numbers)) for v in self.label(key).tolist()]
-            self._codes[key] = (list(numbers), np.array(column, dtype=np.intp))
-        return self._codes[key]
 
     # --- accounting: called by statement.py in a cycle and by state.py between cycles ---
 
@@ -295,12 +215,6 @@ def resources_of(node: Node) -> set[str]:
     return set(_allocatable(node))
 
 
-def _only_unready(node: Node) -> bool:
-    if node.unschedulable or (node.ready and not node.taints):
-        return False
-    return all(taint.key in UNREADY for taint in node.taints)
-
-
 def _floored(memory: int) -> int:
     return memory - memory % 100 if memory >= 100 else max(memory, 1)
 
@@ -308,34 +222,3 @@ def _floored(memory: int) -> int:
 def _memories(column: npt.NDArray[np.int64]) -> tuple[int, int]:
     real = column[column > 100]
     return (int(real.min()), int(real.max())) if real.size else (100, 100)
-
-
-def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
-    """A soft taint never keeps a pod away."""
-    return taint.effect == "PreferNoSchedule" or any(_covers(toleration, taint) for toleration in tolerations)
-
-
-def _covers(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    return toleration.operator == "Exists" or (toleration.key != "" and toleration.value == taint.value)
-
-
-_TESTS: dict[str, Callable[[str | None, tuple[str, ...]], bool]] = {
-    "In": lambda value, values: value in values,
-    "NotIn": lambda value, values: value not in values,
-    "Exists": lambda value, values: value is not None,
-    "DoesNotExist": lambda value, values: value is None,
-    "Gt": lambda value, values: value is not None and _number(value) > _number(values[0]),
-    "Lt": lambda value, values: value is not None and _number(value) < _number(values[0]),
-}
-
-
-def label_test(requirement: Requirement) -> Callable[[str | None], bool]:
-    """The requirement as a question about one label value."""
-    test, values = _TESTS[requirement.operator], requirement.values
-    return lambda value: test(value, values)
-
-
-def _number(text: str) -> float:
-    return int(text) if text.lstrip("-").isdigit() else float("nan")

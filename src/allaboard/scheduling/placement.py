@@ -200,7 +200,7 @@ def _fits(nodes: Nodes, wanted: PodClass, room: Column, *, idle: bool) -> Mask:
     for resource in wanted.columns:
         mask &= wanted.wants[resource] <= room[resource] + 1e-9
     if wanted.claims:
-        mask &= nodes.devices.fit(nodes.offers, wanted.claims, idle=idle)
+        mask &= nodes.devices.fit(nodes.terrain.offers, wanted.claims, idle=idle)
     if wanted.shared:
         devices = np.floor(room[GPU] + 1e-9)
         for row, gpus in nodes.sharing.items():
@@ -213,7 +213,7 @@ def _fits(nodes: Nodes, wanted: PodClass, room: Column, *, idle: bool) -> Mask:
 
 
 def _fits_device(nodes: Nodes, wanted: PodClass) -> Mask:
-    """A part of a device is at most the whole, or whole devices."""
+    """A part of a device is at most the whole. KAI also takes several times the memory of one, if it is a multiple."""
     memories = {int(memory): wanted.portion_on(int(memory)) for memory in np.unique(nodes.gpu_memory)}
-    good = [memory for memory, portion in memories.items() if portion <= 1 or portion == int(portion)]
+    good = [memory for memory, part in memories.items() if part <= 1 or (nodes.strict and part == int(part))]
     return np.isin(nodes.gpu_memory, good)

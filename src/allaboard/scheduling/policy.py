@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 
 from allaboard.api.documents import Document, dig
 from allaboard.points import Plugin, nearest
+from allaboard.scheduling.durations import seconds
 from allaboard.scheduling.plugins.claims import DynamicResources
-from allaboard.scheduling.plugins.minruntime import MinRuntime, seconds
+from allaboard.scheduling.plugins.minruntime import MinRuntime
 from allaboard.scheduling.plugins.neighbours import PodAffinity
 from allaboard.scheduling.plugins.ordering import Elastic, Kubeflow, Priority, Ray, SubGroupOrder, TaskOrder
 from allaboard.scheduling.plugins.predicates import Predicates

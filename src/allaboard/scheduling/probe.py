@@ -14,6 +14,7 @@ from itertools import islice
 
 import numpy as np
 
+from allaboard.scheduling.accounts import gpus_held
 from allaboard.scheduling.classes import GPU, Column, Mask, PodClass
 from allaboard.scheduling.gangs import IS_ACTIVE, GangRow, GroupRow
 from allaboard.scheduling.placement import Board, copies
@@ -52,17 +53,16 @@ class Probe:
         self.by_gang: dict[GangRow, list[int]] = {}
         self.turn: dict[GangRow, int] = {}
         self.gangs_on: dict[int, dict[GangRow, None]] = {}
-        self.need = Need([self.state.klass[row].gpu_wish for rows in pending.values() for row in rows], self.room)
+        self.need = Need([self.state.tasks.klass[row].gpu_wish for rows in pending.values() for row in rows], self.room)
         self.grouped = _group_needs(self)
         self.hope = Hope(self)
         for row in self.recorded_rows:
             self._free(row)
 
     def _free(self, row: int) -> None:
-        klass, node = self.state.klass[row], self.state.node[row]
-        gpus = self.state.gpus(row) if klass.shared else klass.gpu_wish
+        gpus = gpus_held(self.state.tasks, self.state.nodes, row)
         if gpus:
-            self.need.grow(node, gpus)
+            self.need.grow(self.state.tasks.node[row], gpus)
 
     def advance(self, offered: Iterator[GroupOut]) -> bool:
         """Accumulate the next group, or as many at once as are certainly not enough; false when nobody is left."""
@@ -82,8 +82,8 @@ class Probe:
 
     def _freed_by(self, groups: list[GroupOut]) -> tuple[list[int], list[float]]:
         """Nodes and GPUs of all tasks of some groups."""
-        state, rows = self.state, [row for _, rows in groups for row in rows]
-        return [state.node[row] for row in rows], [state.gpus(row) for row in rows]
+        tasks, nodes, rows = self.state.tasks, self.state.nodes, [row for _, rows in groups for row in rows]
+        return [tasks.node[row] for row in rows], [gpus_held(tasks, nodes, row) for row in rows]
 
     def _index(self) -> None:
         """Accumulated tasks by gang and gangs by node; only trials ask for them."""
@@ -91,7 +91,7 @@ class Probe:
             self.by_gang.setdefault(gang, []).extend(rows)
             self.turn.setdefault(gang, len(self.turn))
             for row in rows:
-                self.gangs_on.setdefault(self.state.node[row], {})[gang] = None
+                self.gangs_on.setdefault(self.state.tasks.node[row], {})[gang] = None
         self.indexed = len(self.groups)
 
     def size(self) -> int:
@@ -105,7 +105,7 @@ class Probe:
     def _domains_suffice(self) -> bool:
         """Domains are told apart by the label value of the level alone, and active pods of the group count as need."""
         for level, needs in self.grouped.items():
-            values, numbers = self.state.nodes.label_codes(level)
+            values, numbers = self.state.nodes.terrain.label_codes(level)
             inside = numbers >= 0
             domains = np.bincount(numbers[inside], weights=self.room[inside], minlength=len(values))
             if not greedy(sorted(needs, reverse=True), np.sort(domains)[::-1].tolist()):
@@ -123,7 +123,7 @@ class Probe:
         self._index()
         state, latest = self.state, self.groups[-1][0]
         seen: set[frozenset[int]] = set()
-        nodes = {state.node[row] for row in latest.rows} - {-1}
+        nodes = {state.tasks.node[row] for row in latest.rows} - {-1}
         for node in sorted(nodes):
             there = sorted(self.gangs_on.get(node, ()), key=self.turn.__getitem__)
             chosen = [(gang, self._merged(gang)) for gang in there]
@@ -137,7 +137,7 @@ class Probe:
         their queue look poorer than it is."""
         if not self.session.policy.exact:
             return self.by_gang[gang]
-        members = self.state.members
+        members = self.state.tasks.members
         known = [row for row in self.recorded_rows if members[row].gang is gang] if self.recorded_rows else []
         return known + self.by_gang[gang]
 
@@ -164,7 +164,7 @@ class Probe:
     def _touching(self) -> dict[int, list[int]]:
         """Per node, in order of appearance, the groups that have a victim there."""
         touching: dict[int, list[int]] = {}
-        node_of = self.state.node
+        node_of = self.state.tasks.node
         for number, (_, rows) in enumerate(self.groups):
             for row in rows:
                 numbers = touching.setdefault(node_of[row], [])
@@ -184,7 +184,9 @@ class Probe:
     def _missing(self, touching: dict[int, list[int]], room: Column) -> tuple[float, float]:
         """The smallest task, and what the other feasible nodes leave uncovered."""
         memory = self.state.nodes.smallest_memory
-        quotas = [self.state.klass[row].asked_quota(memory)[GPU] for rows in self.pending.values() for row in rows]
+        quotas = [
+            self.state.tasks.klass[row].asked_quota(memory)[GPU] for rows in self.pending.values() for row in rows
+        ]
         others = self.feasible.copy()
         others[list(touching)] = False
         return min(quotas), max(0.0, sum(quotas) - float(room[others].sum()))
@@ -247,7 +249,7 @@ class Hope:
         counts: dict[PodClass, int] = {}
         for rows in self.probe.pending.values():
             for row in rows:
-                klass = self.state.klass[row]
+                klass = self.state.tasks.klass[row]
                 if klass.plain:
                     counts[klass] = counts.get(klass, 0) + 1
         return counts
@@ -276,7 +278,7 @@ class Hope:
         """Room per node once these tasks are gone; for shared and claimed devices an upper bound."""
         freed: dict[int, Column] = {}
         for row in rows:
-            klass, node = self.state.klass[row], self.state.node[row]
+            klass, node = self.state.tasks.klass[row], self.state.tasks.node[row]
             room = klass.wants
             if not klass.plain:
                 room = room.copy()
@@ -320,9 +322,9 @@ def _group_needs(probe: Probe) -> dict[str, list[float]]:
         group = todo.pop()
         todo += [member for member in group.members if isinstance(member, GroupRow)]
         if group.constraint and group.constraint.required:
-            rows = [row for leaf in group.leaves for row in leaf.rows if IS_ACTIVE[state.status[row]]]
+            rows = [row for leaf in group.leaves for row in leaf.rows if IS_ACTIVE[state.tasks.status[row]]]
             rows += [row for leaf in group.leaves for row in probe.pending.get(leaf, ())]
-            found.setdefault(group.constraint.required, []).append(sum(state.klass[row].gpu_wish for row in rows))
+            found.setdefault(group.constraint.required, []).append(sum(state.tasks.klass[row].gpu_wish for row in rows))
     return found
 
 

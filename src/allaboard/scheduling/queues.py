@@ -113,10 +113,12 @@ class Queues:
 
     def request(self, row: int, amounts: Amounts, sign: float) -> None:
         """Add to what a queue and its ancestors ask for."""
+        cpu, memory, gpu = amounts[0] * sign, amounts[1] * sign, amounts[2] * sign
         for ancestor in self.path[row]:
             asked = self.requested[ancestor]
-            for resource in range(3):
-                asked[resource] += amounts[resource] * sign
+            asked[0] += cpu
+            asked[1] += memory
+            asked[2] += gpu
 
     def divide(self, totals: Amounts, usage_weight: float) -> None:
         """Recompute every fair share, and with it what each queue may be given."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import lru_cache
 
@@ -10,6 +9,7 @@ from allaboard.api import labels
 from allaboard.api.documents import Document, dig
 from allaboard.api.meta import annotations_of, is_leaving, labels_of, moment_of, name_of, namespace_of
 from allaboard.scheduling.demands import NODE_NAME, amounts
+from allaboard.scheduling.durations import seconds_or_none
 from allaboard.scheduling.facts import (
     DEFAULT_POD_SET,
     UNLIMITED,
@@ -30,15 +30,6 @@ MEGABYTE = 10**6  # Queue documents count memory in these
 GPU_MEMORY = "nvidia.com/gpu.memory"
 MIG_STRATEGY = "nvidia.com/mig.strategy"
 TASK_PRIORITY = "kai.scheduler/task-priority"
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-
-
-def seconds(duration: str) -> float:
-    """A duration as Go writes it (`1h30m`), or a number of seconds."""
-    if duration.isascii() and duration.isdigit():
-        return float(duration)
-    return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
 
 
 @lru_cache(maxsize=4096)
@@ -93,7 +84,6 @@ def _gpu_memory(amount: int) -> int:
 def queue(document: Document) -> Queue:
     spec = document.get("spec") or {}
     resources = spec.get("resources") or {}
-    preempt, reclaim = spec.get("preemptMinRuntime"), spec.get("reclaimMinRuntime")
     return Queue(
         name_of(document),
         parent=spec.get("parentQueue") or "",
@@ -102,8 +92,8 @@ def queue(document: Document) -> Queue:
         gpu=_share(resources.get("gpu")),
         cpu=_share(resources.get("cpu")),
         memory=_share(resources.get("memory"), MEGABYTE),
-        preempt_min_runtime=seconds(preempt) if preempt else None,
-        reclaim_min_runtime=seconds(reclaim) if reclaim else None,
+        preempt_min_runtime=seconds_or_none(spec.get("preemptMinRuntime")),
+        reclaim_min_runtime=seconds_or_none(spec.get("reclaimMinRuntime")),
         closed=is_leaving(document) or annotations_of(document).get(labels.QUEUE_CLOSED) == "true",
     )
 
@@ -131,20 +121,45 @@ def constraint(document: Document | None) -> Constraint | None:
 
 
 def tree(group: Document) -> SubGroup:
-    """The sub-groups of a PodGroup as a tree; those that are nobody's parent hold pods."""
+    """The sub-groups of a PodGroup as a tree; those that are nobody's parent hold pods. Where nobody asks our
+    admission a group may say anything: a ValueError tells what is wrong with it."""
     spec = group.get("spec") or {}
     roles: list[Document] = spec.get("subGroups") or []
     whole = constraint(spec.get("topologyConstraint"))
     if not roles:
-        # Upstream accepts a group without a minimum: one pod is enough.
-        return SubGroup(pod_sets=(PodSet(DEFAULT_POD_SET, spec.get("minMember") or 1),), constraint=whole)
-    named: dict[str, Document] = {}
-    for role in roles:
-        named.setdefault(role["name"], role)  # a name stands once, so that no branch holds itself
+        return SubGroup(pod_sets=(PodSet(DEFAULT_POD_SET, _minimum(spec)),), constraint=whole)
     below: dict[str, list[Document]] = {}
-    for role in named.values():
-        below.setdefault(role.get("parent") or "", []).append(role)
-    return _branch("", below, whole, spec.get("minSubGroup"))
+    for name, role in _named(roles).items():
+        below.setdefault(role.get("parent") or "", []).append({**role, "name": name})
+    found = _branch("", below, whole, spec.get("minSubGroup"))
+    if lost := sorted({role["name"] for role in roles} - _names(found)):
+        raise ValueError(f'spec.subGroups: "{lost[0]}" has a parent that does not exist or is its own descendant')
+    return found
+
+
+def _named(roles: list[Document]) -> dict[str, Document]:
+    """Sub-groups by name; a name stands once, so that no branch holds itself."""
+    named: dict[str, Document] = {}
+    for index, role in enumerate(roles):
+        name = role.get("name") if isinstance(role, dict) else None
+        if not name or name in named:
+            raise ValueError(f"spec.subGroups[{index}].name: {name!r} is missing or not the only one of its name")
+        named[name] = role
+    return named
+
+
+def _minimum(said: Document) -> int:
+    """Upstream accepts a group without a minimum: one pod is enough."""
+    least = said.get("minMember") or 1
+    if not isinstance(least, int):
+        raise ValueError(f'minMember: "{least}" is not a whole number')
+    return least
+
+
+def _names(branch: SubGroup) -> set[str]:
+    """The names of all sub-groups below a branch, pod sets included."""
+    inner = {group.name for group in branch.groups} | {leaf.name for leaf in branch.pod_sets}
+    return inner.union(*(_names(group) for group in branch.groups))
 
 
 def leaves(branch: SubGroup) -> set[str]:
@@ -159,9 +174,7 @@ def _branch(name: str, below: Mapping[str, list[Document]], limit: Constraint | 
         _branch(role["name"], below, constraint(role.get("topologyConstraint")), role.get("minSubGroup"))
         for role in inner
     )
-    sets = tuple(
-        PodSet(role["name"], role.get("minMember") or 1, constraint(role.get("topologyConstraint"))) for role in leaves
-    )
+    sets = tuple(PodSet(role["name"], _minimum(role), constraint(role.get("topologyConstraint"))) for role in leaves)
     return SubGroup(name, groups, sets, limit, least)
 
 

@@ -42,6 +42,7 @@ class Records:
         self.shelves = Shelves()
         self.assumed = Assumptions()
         self._roles: dict[str, frozenset[str]] = {}
+        self._defects: dict[str, str] = {}  # gang → why its PodGroup cannot be read
         self._demands = Demands()
 
     def note_group(self, kind: Kind, name: str, group: Document | None) -> bool:
@@ -50,9 +51,11 @@ class Records:
         if group is None:
             self.groups.pop(name, None)
             self._roles.pop(name, None)
+            self._defects.pop(name, None)
             return True
         self.groups[name] = (kind, group)
-        self._roles[name] = groups.roles_of(group)
+        self._defects[name] = groups.defect(group)
+        self._roles[name] = frozenset() if self._defects[name] else groups.roles_of(group)
         return before is None or groups.says_other(before[1], group)
 
     def note_pod(self, key: Key, old: Document | None, new: Document | None) -> None:
@@ -120,7 +123,10 @@ class Records:
         if name.endswith(groups.ALONE):
             return groups.lonely(name, pods[0], self.classes)
         kind, group = self.groups[name]
-        return groups.grouped(name, group, groups.queue_for(kind, group, pods, self.frame.facts[QUEUE]), self.classes)
+        queue = groups.queue_for(kind, group, pods, self.frame.facts[QUEUE])
+        if self._defects[name]:
+            return groups.unreadable(name, group, queue)
+        return groups.grouped(name, group, queue, self.classes)
 
     def _pod_set(self, pod: Document, name: str) -> str | None:
         """The role a pod plays in its gang; None where the gang has no such role."""
@@ -140,6 +146,8 @@ class Records:
         failed = request is not None and dig(request, "status", "phase") == "Failed"
         if failed or (task.status == Status.PENDING and self._is_barred(key, name)):
             return replace(task, status=Status.UNKNOWN, node="")  # until what stands in the way is gone
+        if task.status == Status.PENDING and (defect := self._defects.get(name)):
+            task = replace(task, demand=replace(task.demand, obstacle=defect))
         return self.assumed.about(key, task)
 
     def _is_barred(self, key: Key, name: str) -> bool:

@@ -14,7 +14,7 @@ from allaboard.scheduling.facts import World
 from allaboard.scheduling.state import State
 from allaboard.scheduling.telling import world_of
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +32,17 @@ def save(state: State, now: float, spec: Document) -> bytes:
     return _ENCODER.encode(Saved(in_order(world_of(state)), now, spec))
 
 
+class _Head(msgspec.Struct):
+    """What is read first: facts of another format may not even have the same shape."""
+
+    format: int
+
+
 def load(data: bytes) -> Saved:
-    saved = msgspec.json.decode(data, type=Saved)
-    if saved.format != FORMAT:
-        raise ValueError(f"snapshot: format {saved.format} is not supported; this version reads format {FORMAT}")
-    return saved
+    head = msgspec.json.decode(data, type=_Head)
+    if head.format != FORMAT:
+        raise ValueError(f"snapshot: format {head.format} is not supported; this version reads format {FORMAT}")
+    return msgspec.json.decode(data, type=Saved)
 
 
 def run(saved: Saved) -> Decisions:

@@ -11,16 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allaboard.scheduling.classes import GPU, Mask, PodClass
+from allaboard.scheduling.classes import CPU, GPU, Mask, PodClass
 from allaboard.scheduling.gangs import IS_USED, GangRow
+from allaboard.scheduling.nodes import Nodes
 from allaboard.scheduling.state import State
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """Who has it, which nodes, and when they are expected to be free (None: nobody said)."""
+    """Who has it, for tasks of which class, which nodes, and when they are expected to be free (None: nobody said)."""
 
     gang: GangRow
+    klass: PodClass
     nodes: Mask
     start: float | None
 
@@ -30,6 +32,10 @@ class Reservation:
             return True
         runtime = gang.fact.max_runtime
         return runtime is not None and self.start is not None and now + runtime <= self.start
+
+    def room(self, nodes: Nodes) -> float:
+        """What the kept nodes have for it, idle or being released: GPUs, where it asks for any, else cores."""
+        return float(nodes.free(GPU if self.klass.wants[GPU] else CPU)[self.nodes].sum())
 
 
 def reserve(state: State, gang: GangRow, klass: PodClass, count: int, allowed: Mask | None) -> Reservation | None:
@@ -45,7 +51,7 @@ def reserve(state: State, gang: GangRow, klass: PodClass, count: int, allowed: M
         return None
     kept = np.zeros(len(nodes), dtype=bool)
     kept[order[: int(np.searchsorted(upto, count)) + 1]] = True
-    return Reservation(gang, kept, _free_at(state, kept))
+    return Reservation(gang, klass, kept, _free_at(state, kept))
 
 
 def is_large(klass: PodClass, count: int) -> bool:
@@ -56,10 +62,10 @@ def is_large(klass: PodClass, count: int) -> bool:
 def _free_at(state: State, kept: Mask) -> float | None:
     """The last declared end of what runs on the nodes; None when somebody declared none."""
     latest = 0.0
-    for row, node in enumerate(state.node):
-        if node < 0 or not kept[node] or state.task[row] is None or not IS_USED[state.status[row]]:
+    for row, node in enumerate(state.tasks.node):
+        if node < 0 or not kept[node] or state.tasks.fact[row] is None or not IS_USED[state.tasks.status[row]]:
             continue
-        gang = state.members[row].gang
+        gang = state.tasks.members[row].gang
         if gang.last_start is None or gang.fact.max_runtime is None:
             return None
         latest = max(latest, gang.last_start + gang.fact.max_runtime)

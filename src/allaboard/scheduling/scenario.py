@@ -43,7 +43,7 @@ class Scenario:
 
 
 Rule = Callable[[Scenario], bool]
-Tasks = frozenset[int] | tuple[int, ...]
+TaskSet = frozenset[int] | tuple[int, ...]
 Generator = Callable[[Probe], Iterator[list[GroupOut]]]
 
 
@@ -66,8 +66,11 @@ class Solver:
         self.loose = session.state.nodes.loose_gpus()
         self.feasible = self._feasible()
         self.victims = Queueing(order)
-        self.failed: set[tuple[int, Tasks, Tasks]] = set()
+        self.failed: set[tuple[int, TaskSet, TaskSet]] = set()
         self.trials = 0
+        # What nodes kept for somebody else have for him before anybody is moved.
+        kept = session.reservation
+        self.kept = None if kept is None or kept.admits(gang, session.now) else kept.room(self.state.nodes)
 
     @property
     def thorough(self) -> bool:
@@ -104,7 +107,7 @@ class Solver:
 
     def _is_hopeless(self) -> bool:
         """Whether a task has a defect that nobody's leaving would mend."""
-        return any(self.state.klass[row].demand.obstacle for rows in self.wanted.values() for row in rows)
+        return any(self.state.tasks.klass[row].demand.obstacle for rows in self.wanted.values() for row in rows)
 
     def _fewest(self, count: int) -> Statement | None:
         """One trial with the victims that are cheapest to clear; the fair order is walked when it fails."""
@@ -139,7 +142,7 @@ class Solver:
     def _feasible(self) -> Mask:
         """Nodes with any idle or releasing GPU; every node when part of the gang needs none."""
         nodes = self.state.nodes
-        if any(self.state.klass[row].cpu_only for row in self.gang.rows):
+        if any(self.state.tasks.klass[row].cpu_only for row in self.gang.rows):
             return np.ones(len(nodes), dtype=bool)
         return (self.loose > EPSILON) | (nodes.free(GPU) > 0)
 
@@ -148,7 +151,7 @@ class Solver:
         feasible = self.feasible
         if recorded.victims:
             feasible = feasible.copy()
-            feasible[[self.state.node[row] for row in recorded.victims]] = True
+            feasible[[self.state.tasks.node[row] for row in recorded.victims]] = True
         loose = self.state.nodes.loose_gpus() if self.thorough else self.loose.copy()
         probe = Probe(self.session, self.gang, first(self.wanted, count), recorded, (feasible, loose))
         taken = frozenset(probe.recorded_rows)
@@ -174,7 +177,7 @@ class Solver:
         self.session.trials += 1
         statement = self.session.statement(self.gang)
         nodes = probe.feasible.copy()
-        nodes[[self.state.node[row] for row in victims]] = True
+        nodes[[self.state.tasks.node[row] for row in victims]] = True
         for row in victims:
             statement.evict(row)
         if self.session.robbed:
@@ -188,7 +191,7 @@ class Solver:
 
     def _success(self, statement: Statement, probe: Probe, chosen: list[GroupOut], victims: list[int]) -> Success:
         """Victims grow to the whole groups they belong to, also to members that had been put back."""
-        status = self.state.status
+        status = self.state.tasks.status
         moved = [row for row in victims if status[row] == Status.RELEASING]
         moved += [row for row in victims if status[row] == Status.PIPELINED]
         owner: dict[int, GroupOut] = {}
@@ -206,7 +209,7 @@ class Solver:
 
     def _simulate(self, statement: Statement, pending: Chosen, victims: list[int], nodes: Mask) -> bool:
         """Place victims and the gang again, in fair order among all who wait; victims that fail stay evicted."""
-        members = self.state.members
+        members = self.state.tasks.members
         gangs = {members[row].gang for row in victims} | {self.gang}
         full: dict[PodClass, int] = {}
         seated, everywhere = False, _rows(nodes)
@@ -226,7 +229,7 @@ class Solver:
         if reservation is not None and not reservation.admits(gang, self.session.now):
             kept = reservation.nodes.copy()
             if gang is not self.gang:
-                kept[[node for row in gang.rows if (node := self.state.node[row]) >= 0]] = False
+                kept[[node for row in gang.rows if (node := self.state.tasks.node[row]) >= 0]] = False
             nodes = nodes & ~kept
         return _rows(nodes)
 
@@ -238,8 +241,27 @@ class Solver:
         simple = only_class(self.state, gang, chosen)
         if (simple and full.get(simple[0], simple[1] + 1) <= simple[1]) or not self._may_start(gang, chosen):
             return
-        if not self._board(statement, gang, chosen, nodes) and simple:
+        mark = statement.checkpoint()
+        placed = self._board(statement, gang, chosen, nodes)
+        if placed and self._takes_kept():
+            # It may go back to where it stood, but not take more there.
+            statement.rollback(mark)
+            placed = self._board(statement, gang, chosen, self._beside(nodes))
+        if not placed and simple:
             full[simple[0]] = simple[1]
+
+    def _takes_kept(self) -> bool:
+        """Whether less is left on nodes kept for somebody else than there was."""
+        reservation = self.session.reservation
+        if reservation is None or self.kept is None:
+            return False
+        return reservation.room(self.state.nodes) < self.kept - EPSILON
+
+    def _beside(self, nodes: NodeSet) -> NodeSet:
+        """Of these nodes the ones that are not kept."""
+        assert self.session.reservation is not None
+        mask = ~self.session.reservation.nodes
+        return np.flatnonzero(mask) if nodes is None else nodes[mask[nodes]]
 
     def _finds_nothing(self, gang: GangRow, nodes: Rows) -> bool:
         """Whether not even one task of an unconstrained gang of equal tasks has room on these few nodes."""
@@ -261,7 +283,7 @@ class Solver:
 _GENERATORS: dict[str, Generator] = {LOCAL: Probe.around_latest, MULTI: Probe.over_nodes}
 
 
-def tasks_of(rows: list[int]) -> Tasks:
+def tasks_of(rows: list[int]) -> TaskSet:
     """Which tasks these are, in whatever order; one that is evicted twice makes another trial than one evicted once."""
     once = frozenset(rows)
     return once if len(once) == len(rows) else tuple(sorted(rows))

@@ -82,8 +82,8 @@ def _from_pod_set(state: State, leaf: Members, simulated: bool) -> list[int]:
         return []
     rows = []
     for row in leaf.rows:
-        status = state.status[row]
-        if status == PENDING or (simulated and status == RELEASING and state.virtual[row]):
+        status = state.tasks.status[row]
+        if status == PENDING or (simulated and status == RELEASING and state.tasks.virtual[row]):
             rows.append(row)
             if len(rows) == missing:
                 break
@@ -114,15 +114,15 @@ def only_class(state: State, gang: GangRow, chosen: Chosen) -> tuple[PodClass, i
 def to_evict(state: State, gang: GangRow, among: Collection[int] | None = None) -> tuple[list[int], bool]:
     """The tasks a gang gives up next, and whether it has more: surplus one by one, else all of it."""
     if gang.only is not None and len(gang.rows) == 1 and among is None:
-        return (gang.rows[:], False) if IS_ACTIVE[state.status[gang.rows[0]]] else ([], False)
-    rows = [row for row in gang.rows if IS_ACTIVE[state.status[row]] and (among is None or row in among)]
+        return (gang.rows[:], False) if IS_ACTIVE[state.tasks.status[gang.rows[0]]] else ([], False)
+    rows = [row for row in gang.rows if IS_ACTIVE[state.tasks.status[row]] and (among is None or row in among)]
     if len(gang.leaves) == 1 and len(rows) <= gang.leaves[0].minimum:
-        return sorted(rows, key=state.task_key, reverse=True), False
+        return sorted(rows, key=state.tasks.key, reverse=True), False
     held: dict[Members, list[int]] = {leaf: [] for leaf in gang.leaves}
     for row in rows:
-        held[state.members[row]].append(row)
+        held[state.tasks.members[row]].append(row)
     for leaf_rows in held.values():
-        leaf_rows.sort(key=state.task_key, reverse=True)
+        leaf_rows.sort(key=state.tasks.key, reverse=True)
     given = _surplus(gang.tree, held) or _everything(gang.tree, held)
     return given, len(given) < len(rows)
 

@@ -27,9 +27,12 @@ def _differences(kept: State, fresh: State) -> Iterator[str]:
     if kept.nodes.names != fresh.nodes.names:
         yield f"nodes: kept {kept.nodes.names}, rebuilt {fresh.nodes.names}"
         return
-    for name, column in fresh.resources.items():
+    for name, column in fresh.classes.resources.items():
         for matrix in ("capacity", "idle", "releasing"):
-            ours, theirs = getattr(kept.nodes, matrix)[kept.resources[name]], getattr(fresh.nodes, matrix)[column]
+            ours, theirs = (
+                getattr(kept.nodes, matrix)[kept.classes.resources[name]],
+                getattr(fresh.nodes, matrix)[column],
+            )
             for row in np.flatnonzero(np.abs(ours - theirs) > TOLERANCE):
                 yield f"node {kept.nodes.names[row]}: {matrix} {name} is {ours[row]:g}, rebuilt {theirs[row]:g}"
     yield from _queue_differences(kept, fresh)
@@ -48,8 +51,8 @@ def _queue_differences(kept: State, fresh: State) -> Iterator[str]:
 
 def _gang_differences(kept: State, fresh: State) -> Iterator[str]:
     for field in ("waiting", "incomplete"):
-        if set(getattr(kept, field)) != set(getattr(fresh, field)):
-            yield f"{field}: kept {sorted(getattr(kept, field))}, rebuilt {sorted(getattr(fresh, field))}"
+        if set(getattr(kept.gangs, field)) != set(getattr(fresh.gangs, field)):
+            yield f"{field}: kept {sorted(getattr(kept.gangs, field))}, rebuilt {sorted(getattr(fresh.gangs, field))}"
     for name, gang in fresh.gangs.items():
         ours, theirs = _told(kept, kept.gangs.get(name)), _told(fresh, gang)
         if ours != theirs:
@@ -58,4 +61,4 @@ def _gang_differences(kept: State, fresh: State) -> Iterator[str]:
 
 def _told(state: State, gang: GangRow | None) -> list[tuple[str, list[int], list[str]]]:
     leaves = gang.leaves if gang else []
-    return [(leaf.name, leaf.count, [state.name(row) for row in leaf.rows]) for leaf in leaves]
+    return [(leaf.name, leaf.count, [state.tasks.name(row) for row in leaf.rows]) for leaf in leaves]

@@ -11,6 +11,7 @@ from allaboard.scheduling.gangs import PENDING, RELEASING, GangRow
 from allaboard.scheduling.lazytree import LazyOrder
 from allaboard.scheduling.order import GangKey, JobOrder, QueueRule
 from allaboard.scheduling.panel import NodeSet, Panel
+from allaboard.scheduling.plugins.ordering import TaskRule
 from allaboard.scheduling.policy import Policy
 from allaboard.scheduling.queues import Amounts
 from allaboard.scheduling.refusals import Refusals
@@ -82,7 +83,7 @@ class Session:
     def candidates(self) -> Iterator[GangRow]:
         """Gangs with enough pods for their minimum, some of them pending, in a queue that may hold jobs."""
         queues = self.state.queues
-        for gang in self.state.waiting.values():
+        for gang in self.state.gangs.waiting.values():
             if gang.queue < 0 or gang.name in self.skipped or not (gang.pending() and gang.is_ready()):
                 continue
             if not gang.fact.held and queues.closed_by(gang.queue) is None:
@@ -94,11 +95,11 @@ class Session:
         if self._standing is None:
             known = self.state.memory.standing
             if isinstance(known, Standing) and known.rule == self.policy.names():
-                known.adopt(self.panel.gang_key, self.state.changed.values())
+                known.adopt(self.panel.gang_key, self.state.gangs.changed.values())
             else:
                 known = Standing(self.state, self.policy.names(), self.panel.gang_key)
-            self.state.memory.standing, self.state.changed = known, {}
-            known.refresh({self.state.members[row].gang for row in self.log.origin})
+            self.state.memory.standing, self.state.gangs.changed = known, {}
+            known.refresh({self.state.tasks.members[row].gang for row in self.log.origin})
             self._standing = known
         return self._standing
 
@@ -127,7 +128,7 @@ class Session:
     def amounts(self, chosen: Chosen, *, by_memory: bool = False) -> Amounts:
         """Sum of requests as queues count them; GPU memory counts only where asked, as KAI's capacity check ignores
         it."""
-        klass_of, smallest = self.state.klass, self.state.nodes.smallest_memory
+        klass_of, smallest = self.state.tasks.klass, self.state.nodes.smallest_memory
         cpu = memory = gpu = 0.0
         for leaf, rows in chosen.items():
             if leaf.klass is not None:
@@ -195,9 +196,9 @@ def first_of_each_queue(entries: list[tuple[GangKey, GangRow]], depth: int) -> l
 
 def order_tasks(state: State, rule: tuple[str, ...], key: Callable[[Task], tuple[object, ...]]) -> None:
     """Pod sets in the order a policy wants; sorted again only when another policy wants another one."""
-    if rule == state.task_rule:
+    if rule == state.tasks.rule.names:
         return
-    state.task_rule, state.order_of = rule, key
+    state.tasks.rule = TaskRule(rule, key)
     for gang in state.gangs.values():
         for leaf in gang.leaves:
-            leaf.rows.sort(key=state.task_key)
+            leaf.rows.sort(key=state.tasks.key)

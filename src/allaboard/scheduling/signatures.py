@@ -52,12 +52,12 @@ def _pod_set(state: State, leaf: Members) -> Signature:
     while member is not None:
         constraints.append(member.constraint)
         member = member.parent
-    places = (_places(state, row) for row in leaf.rows if not IS_ACTIVE[state.status[row]])
+    places = (_places(state, row) for row in leaf.rows if not IS_ACTIVE[state.tasks.status[row]])
     return tuple(constraints), tuple(sorted(places))
 
 
 def _places(state: State, row: int) -> str:
-    demand = state.klass[row].demand
+    demand = state.tasks.klass[row].demand
     volumes = sorted(demand.only_nodes) if demand.only_nodes is not None else None
     return repr((demand.selector, demand.affinity, demand.neighbours, demand.tolerations, demand.ports, volumes))
 
@@ -66,7 +66,7 @@ def footprints(state: State, gang: GangRow) -> list[Footprint]:
     """What each pending pod asks for, smallest first as far as they can be compared."""
     found: list[Footprint] = []
     for row in gang.rows:
-        if state.status[row] == Status.PENDING:
+        if state.tasks.status[row] == Status.PENDING:
             found.append(_footprint(state, row))
             place = len(found) - 1
             while place and _at_most(found[place], found[place - 1]):
@@ -77,7 +77,7 @@ def footprints(state: State, gang: GangRow) -> list[Footprint]:
 
 def _footprint(state: State, row: int) -> Footprint:
     """Requests, and GPUs as a number of devices and the part of each."""
-    klass = state.klass[row]
+    klass = state.tasks.klass[row]
     requests = dict(klass.demand.requests)
     whole = requests.pop("gpu", 0.0)
     count, portion = (klass.devices, klass.portion) if klass.shared else (whole, float(whole > 0))

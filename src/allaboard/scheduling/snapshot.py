@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 
 from allaboard.api.documents import Document, Key, dig
@@ -35,6 +36,7 @@ from allaboard.scheduling.facts import (
     Task,
 )
 from allaboard.scheduling.frame import READ
+from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.policy import DEFAULT, Policy
 from allaboard.scheduling.records import Records, pod_key
 from allaboard.scheduling.selfcheck import compare
@@ -171,7 +173,7 @@ class Snapshot:
             self._rebuild()
             return True
         if ruled:  # another policy may have room for those the last one refused
-            self.state.frame_changed()
+            self.state.memory.frame_changed()
         changed = self._reframe() or ruled
         for key in sorted(self._moved_pods):
             changed |= self._place(key)
@@ -216,12 +218,12 @@ class Snapshot:
         self._strangers.clear()
         for key, pod in self.pods.items():
             self._sort_in(key, pod)
-        gangs = tuple(gang for name in sorted(self.members) if (gang := self._gang(name)) is not None)
-        used, self.state = (
-            self.state.memory.ledger,
-            State.build(self.frame.world(gangs, tuple(self._strangers.values()))),
-        )
-        self.state.memory.ledger = used  # what queues used before is no document's to tell
+        # What was promised, and what queues used before, is no document's to tell.
+        known, used = self.state.gangs, self.state.memory.ledger
+        found = (gang for name in sorted(self.members) if (gang := self._gang(name)) is not None)
+        gangs = tuple(_with_promises(gang, known.get(gang.name)) for gang in found)
+        self.state = State.build(self.frame.world(gangs, tuple(self._strangers.values())))
+        self.state.memory.ledger = used
         self._is_fresh = False
         self.frame.settle()
         self._moved_pods.clear()
@@ -273,7 +275,10 @@ class Snapshot:
         members.pop(key, None)
         if not members:
             self.members.pop(name, None)
-            self.state.drop_gang(name)
+            # Somebody who was moved has no pods until his owner makes new ones, and then wants what he was promised.
+            known = self.state.gangs.get(name)
+            if name not in self.groups or known is None or not known.promised:
+                self.state.drop_gang(name)
 
     def _place_stranger(self, key: Key, pod: Document | None) -> bool:
         stranger = self.records.stranger(pod) if pod is not None else None
@@ -330,3 +335,7 @@ class Snapshot:
     def doubt(self) -> None:
         """A cycle broke off: the state is made anew from the documents before the next one."""
         self._is_fresh = True
+
+
+def _with_promises(gang: Gang, known: GangRow | None) -> Gang:
+    return replace(gang, promised=known.promised) if known is not None and known.promised else gang

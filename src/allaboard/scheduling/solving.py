@@ -13,7 +13,7 @@ from allaboard.scheduling.scenario import Rule, Scenario, Solver
 from allaboard.scheduling.session import Session
 from allaboard.scheduling.signatures import Failures
 from allaboard.scheduling.swap import swap
-from allaboard.scheduling.victims import VictimOrder
+from allaboard.scheduling.victims import Circle, VictimOrder
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ def victims_of(session: Session, gang: GangRow, offer: Offer) -> Callable[[], Vi
             return False
         return not (grows or session.is_protected(victim, gang)) or _is_elastic(victim)
 
-    order = partial(VictimOrder, session.standing(), session.rule, offer.leaves, willing, session.panel.gang_key)
-    return lambda: order(limit=offer.limit)
+    circle = Circle(offer.leaves, willing, offer.limit)
+    return partial(VictimOrder, session.standing(), session.rule, circle, session.panel.gang_key)
 
 
 def _is_settled(gang: GangRow) -> bool:
@@ -98,7 +98,7 @@ def rule_of(session: Session, gang: GangRow, offer: Offer) -> Rule:
     grows = _grows(session, gang)
 
     def fair(scenario: Scenario) -> bool:
-        members = session.state.members
+        members = session.state.tasks.members
         for victim in {members[row].gang for row in scenario.victims}:
             if (grows or session.is_protected(victim, gang)) and victim.elasticity() == 0:
                 return False

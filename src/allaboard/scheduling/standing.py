@@ -76,8 +76,8 @@ class Standing:
         state = self.state
         cpu = memory = gpu = 0.0
         for row in gang.rows:
-            if IS_ALLOCATED[state.status[row]]:
-                quota = state.klass[row].quota
+            if IS_ALLOCATED[state.tasks.status[row]]:
+                quota = state.tasks.klass[row].quota
                 cpu, memory, gpu = cpu + quota[0], memory + quota[1], gpu + quota[2]
         return cpu, memory, gpu
 

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 
+from allaboard.scheduling.accounts import held
 from allaboard.scheduling.facts import Status
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.state import State
+from allaboard.scheduling.tasks import Place
 
 PENDING, ALLOCATED, PIPELINED, RELEASING = Status.PENDING, Status.ALLOCATED, Status.PIPELINED, Status.RELEASING
 Before = tuple[Status, int, tuple[str, ...], bool]
@@ -73,7 +75,8 @@ class Statement:
     """A journal over a state. Use as a context manager: without `commit` everything is undone."""
 
     def __init__(self, state: State, log: Committed, cause: tuple[str, str] = ("", "")) -> None:
-        self.state, self.log, self.cause = state, log, cause
+        self.tasks, self.nodes, self.queues = state.tasks, state.nodes, state.queues
+        self.log, self.cause = log, cause
         self.records: list[Record] = []
 
     def __enter__(self) -> Statement:
@@ -88,9 +91,9 @@ class Statement:
 
     def evict(self, row: int) -> None:
         """The task starts to leave its node. Evicting it again counts against its queue again, as in KAI 0.17."""
-        state = self.state
-        before = (state.status[row], state.node[row], state.groups[row], state.virtual[row])
-        record = Evicted(row, state.node[row], before)
+        tasks = self.tasks
+        before = (tasks.status[row], tasks.node[row], tasks.groups[row], tasks.virtual[row])
+        record = Evicted(row, tasks.node[row], before)
         self._leave(record)
         self.records.append(record)
 
@@ -100,19 +103,19 @@ class Statement:
 
     def pipeline(self, rows: list[int], nodes: list[int]) -> bool:
         """Tasks of one class get room that is still being released, or their old places back."""
-        state = self.state
-        if all(state.status[row] == PENDING and row not in state.ghosts for row in rows):
+        tasks = self.tasks
+        if all(tasks.status[row] == PENDING and row not in tasks.ghosts for row in rows):
             self._place(Placed(rows, nodes, PIPELINED, self._before(rows), [()] * len(rows)))
             return True
-        placed = [self.pipeline_one(row, node, state.groups[row]) for row, node in zip(rows, nodes)]
+        placed = [self.pipeline_one(row, node, tasks.groups[row]) for row, node in zip(rows, nodes)]
         return all(placed)
 
     def pipeline_one(self, row: int, node: int, groups: tuple[str, ...]) -> bool:
         """As `pipeline`, for one task and its GPU groups; false when it stands there for another reason."""
         known = self._listed(row, node)
-        if known is not None and not (groups and self.state.klass[row].shared and groups != known):
+        if known is not None and not (groups and self.tasks.klass[row].shared and groups != known):
             return self._put_back(row)
-        forgotten = known is not None or (row, node) in self.state.unlisted
+        forgotten = known is not None or (row, node) in self.tasks.ghosts.unlisted
         self._place(Placed([row], [node], PIPELINED, self._before([row]), [groups], other_device=forgotten))
         return True
 
@@ -149,7 +152,7 @@ class Statement:
         rows: set[int] = set()
         for record in self.records:
             rows.update(record.rows if isinstance(record, Placed) else [_row(record)])
-        return {self.state.members[row].gang for row in rows}
+        return {self.tasks.members[row].gang for row in rows}
 
     def commit(self) -> None:
         """Make it so: allocations become binds, evictions and promises are written down."""
@@ -159,7 +162,7 @@ class Statement:
             if isinstance(record, Placed):
                 self._promise(record)
             elif isinstance(record, Evicted):
-                self.state.virtual[record.row] = False
+                self.tasks.virtual[record.row] = False
                 self.log.evictions.append(record.row)
                 self.log.causes.append(self.cause)
                 self.log.origin.setdefault(record.row, record.before[0])
@@ -175,48 +178,48 @@ class Statement:
         self.log.binds += pairs
         for row in record.rows:
             self._set_status(row, Status.BINDING)
-            self.state.virtual[row] = False
+            self.tasks.virtual[row] = False
 
     # --- the marks on the state ---
 
     def _before(self, rows: Sequence[int]) -> list[Before]:
-        state = self.state
-        return [(state.status[row], state.node[row], state.groups[row], state.virtual[row]) for row in rows]
+        tasks = self.tasks
+        return [(tasks.status[row], tasks.node[row], tasks.groups[row], tasks.virtual[row]) for row in rows]
 
     def _gang(self, record: Placed) -> GangRow:
-        return self.state.members[record.rows[0]].gang
+        return self.tasks.members[record.rows[0]].gang
 
     def _set_status(self, row: int, status: Status) -> None:
-        count = self.state.members[row].count
-        count[self.state.status[row]] -= 1
+        count = self.tasks.members[row].count
+        count[self.tasks.status[row]] -= 1
         count[status] += 1
-        self.state.status[row] = status
+        self.tasks.status[row] = status
 
     def _leave(self, record: Evicted) -> None:
-        state, row = self.state, record.row
-        klass, node, groups = state.klass[row], record.node, state.groups[row]
-        if not klass.plain or state.status[row] == PIPELINED:
-            state.nodes.may_owe = True
-            state.nodes.vacate(node, klass, state.status[row], groups)
-            state.nodes.occupy(node, klass, RELEASING, groups)
-        elif state.status[row] != RELEASING:
-            state.nodes.start_leaving(node, klass, 1)
+        tasks, row = self.tasks, record.row
+        klass, node, groups = tasks.klass[row], record.node, tasks.groups[row]
+        if not klass.plain or tasks.status[row] == PIPELINED:
+            self.nodes.may_owe = True
+            self.nodes.vacate(node, klass, tasks.status[row], groups)
+            self.nodes.occupy(node, klass, RELEASING, groups)
+        elif tasks.status[row] != RELEASING:
+            self.nodes.start_leaving(node, klass, 1)
         self._set_status(row, RELEASING)
-        state.virtual[row] = True
+        tasks.virtual[row] = True
         self._account(row, -1.0)
 
     def _return(self, record: Evicted) -> None:
         """The task is as it was before its eviction."""
-        state, row = self.state, record.row
-        klass, node, groups = state.klass[row], record.node, state.groups[row]
-        status, state.node[row], state.groups[row], state.virtual[row] = record.before
+        tasks, row = self.tasks, record.row
+        klass, node, groups = tasks.klass[row], record.node, tasks.groups[row]
+        status, tasks.node[row], tasks.groups[row], tasks.virtual[row] = record.before
         if not klass.plain or status == PIPELINED:
-            if (row, node) not in state.unlisted:
-                state.nodes.vacate(node, klass, RELEASING, groups)
-            state.unlisted.discard((row, node))
-            state.nodes.occupy(node, klass, status, state.groups[row])
+            if (row, node) not in tasks.ghosts.unlisted:
+                self.nodes.vacate(node, klass, RELEASING, groups)
+            tasks.ghosts.unlisted.discard((row, node))
+            self.nodes.occupy(node, klass, status, tasks.groups[row])
         elif status != RELEASING:
-            state.nodes.start_leaving(node, klass, -1)
+            self.nodes.start_leaving(node, klass, -1)
         self._set_status(row, status)
         self._account(row, 1.0)
 
@@ -231,68 +234,67 @@ class Statement:
 
     def _listed(self, row: int, node: int) -> tuple[str, ...] | None:
         """The GPU groups with which the node knows the task; None when it does not know it."""
-        state = self.state
-        if (row, node) in state.unlisted:
+        tasks = self.tasks
+        if (row, node) in tasks.ghosts.unlisted:
             return None
-        if state.node[row] == node and state.status[row] != PENDING:
-            return state.groups[row]
-        return next((groups for place, _, groups in state.ghosts.get(row, ()) if place == node), None)
+        if tasks.node[row] == node and tasks.status[row] != PENDING:
+            return tasks.groups[row]
+        return next((place.groups for place in tasks.ghosts.of(row) if place.node == node), None)
 
     def _place(self, record: Placed) -> None:
-        state = self.state
+        tasks, unlisted = self.tasks, self.tasks.ghosts.unlisted
         for row, node, groups in zip(record.rows, record.nodes, record.groups):
-            if state.node[row] >= 0:
-                state.ghosts.setdefault(row, []).append((state.node[row], state.status[row], state.groups[row]))
+            if tasks.node[row] >= 0:
+                tasks.ghosts.add(row, Place(tasks.node[row], tasks.status[row], tasks.groups[row]))
             self._set_status(row, record.status)
-            state.node[row], state.groups[row], state.virtual[row] = node, groups, True
-            state.unlisted.discard((row, node))
+            tasks.node[row], tasks.groups[row], tasks.virtual[row] = node, groups, True
+            if unlisted:
+                unlisted.discard((row, node))
         self._occupy(record, 1.0)
         self._account_all(record, 1.0)
         self.records.append(record)
 
     def _unplace(self, record: Placed) -> None:
-        state = self.state
+        tasks = self.tasks
         self._account_all(record, -1.0)
         self._occupy(record, -1.0)
         for row, (status, node, groups, virtual) in zip(record.rows, record.before):
             if node >= 0:
-                state.ghosts[row].pop()
-                if not state.ghosts[row]:
-                    del state.ghosts[row]
+                tasks.ghosts.undo(row)
             self._set_status(row, status)
-            state.node[row], state.groups[row], state.virtual[row] = node, groups, virtual
-        if record.other_device and state.nodes.strict:
+            tasks.node[row], tasks.groups[row], tasks.virtual[row] = node, groups, virtual
+        if record.other_device and self.nodes.strict:
             # KAI's node knows a pod once: the move wrote over what it was leaving, so taking it back forgets that.
-            state.unlisted.add((record.rows[0], record.nodes[0]))
-            state.leaks = True
+            tasks.ghosts.unlisted.add((record.rows[0], record.nodes[0]))
+            tasks.ghosts.leaks = True
 
     def _occupy(self, record: Placed, sign: float) -> None:
         """Node columns; tasks of one class that share nothing are one vector step."""
-        state, klass = self.state, self.state.klass[record.rows[0]]
+        tasks, klass = self.tasks, self.tasks.klass[record.rows[0]]
         if not klass.plain or len(record.rows) == 1:
-            change = state.nodes.occupy if sign > 0 else state.nodes.vacate
+            change = self.nodes.occupy if sign > 0 else self.nodes.vacate
             for row, node in zip(record.rows, record.nodes):
-                change(node, klass, record.status, state.groups[row])
+                change(node, klass, record.status, tasks.groups[row])
             return
         counts: dict[int, int] = {}
         for node in record.nodes:
             counts[node] = counts.get(node, 0) + 1
-        state.nodes.move_many(counts, klass, record.status, 1 if sign > 0 else -1)
+        self.nodes.move_many(counts, klass, record.status, 1 if sign > 0 else -1)
 
     def _account(self, row: int, sign: float) -> None:
-        gang = self.state.members[row].gang
+        gang = self.tasks.members[row].gang
         if gang.queue >= 0:
-            self.state.queues.count(gang.queue, self.state.accepted(row), sign, preemptible=gang.preemptible)
+            self.queues.count(gang.queue, held(self.tasks, self.nodes, row), sign, preemptible=gang.preemptible)
 
     def _account_all(self, record: Placed, sign: float) -> None:
-        if self.state.klass[record.rows[0]].shared:
+        if self.tasks.klass[record.rows[0]].shared:
             for row in record.rows:
                 self._account(row, sign)
             return
         gang = self._gang(record)
         if gang.queue >= 0:
-            amounts = self.state.klass[record.rows[0]].quota
-            self.state.queues.count(gang.queue, amounts, sign * len(record.rows), preemptible=gang.preemptible)
+            amounts = self.tasks.klass[record.rows[0]].quota
+            self.queues.count(gang.queue, amounts, sign * len(record.rows), preemptible=gang.preemptible)
 
 
 def _row(record: Evicted | PutBack) -> int:

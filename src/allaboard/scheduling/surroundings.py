@@ -6,24 +6,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from allaboard.scheduling import accounts
 from allaboard.scheduling.facts import Claim, Node, Queue, Status, Task, Topology
 from allaboard.scheduling.nodes import Nodes, resources_of
 from allaboard.scheduling.queues import Queues
-from allaboard.scheduling.state import NOWHERE, State
+from allaboard.scheduling.state import State
+from allaboard.scheduling.tasks import NOWHERE, Place
 from allaboard.scheduling.telling import world_of
 
 
 def put_stranger(state: State, task: Task) -> None:
     drop_stranger(state, task.name)
-    state.host(task)
-    state.frame_changed(helps=False)
+    state.strangers.host(task, state.nodes, state.classes)
+    state.memory.frame_changed(helps=False)
 
 
 def drop_stranger(state: State, name: str) -> None:
-    task = state.strangers.pop(name, None)
-    if task is not None:
-        state.nodes.vacate(state.nodes.index[task.node], state.classes.of(task.demand), task.status, task.gpu_groups)
-        state.frame_changed()
+    if state.strangers.dismiss(name, state.nodes, state.classes):
+        state.memory.frame_changed()
 
 
 def put_node(state: State, node: Node) -> None:
@@ -34,10 +34,10 @@ def put_node(state: State, node: Node) -> None:
     for name in resources_of(node):
         state.classes.add_resource(name)
     if row is not None:
-        state.nodes.replace(row, node, state.resources)
+        state.nodes.replace(row, node, state.classes.resources)
     else:
         _lay_out(state, (*state.nodes.facts, node))
-    state.frame_changed()
+    state.memory.frame_changed()
 
 
 def drop_node(state: State, name: str) -> None:
@@ -45,24 +45,24 @@ def drop_node(state: State, name: str) -> None:
     row = state.nodes.index.get(name)
     if row is None:
         return
-    for task in [task for task in state.strangers.values() if task.node == name]:
+    for task in state.strangers.on(name):
         drop_stranger(state, task.name)
-    for lost in [lost for lost, node in enumerate(state.node) if node == row and state.task[lost] is not None]:
-        gang = state.members[lost].gang
-        state.count(gang, lost, -1.0)
-        state.nodes.vacate(row, state.klass[lost], state.status[lost], state.groups[lost])
-        state.mark(lost, Status.UNKNOWN, NOWHERE, ())
-        state.review(gang)
+    tasks = state.tasks
+    for lost in [lost for lost, node in enumerate(tasks.node) if node == row and tasks.fact[lost] is not None]:
+        accounts.enter(tasks, state.nodes, state.queues, lost, -1.0)
+        state.nodes.vacate(row, tasks.klass[lost], tasks.status[lost], tasks.groups[lost])
+        tasks.mark(lost, Place(NOWHERE, Status.UNKNOWN, ()))
+        state.review(tasks.members[lost].gang)
     _lay_out(state, [node for node in state.nodes.facts if node.name != name])
-    state.frame_changed()
+    state.memory.frame_changed()
 
 
 def _lay_out(state: State, facts: Sequence[Node]) -> None:
     """Columns for another set of nodes; what stands on those that stay is carried over."""
-    old, new = state.nodes, Nodes(facts, state.resources)
+    old, new = state.nodes, Nodes(facts, state.classes.resources)
     moved = new.adopt(old)
     state.nodes = new
-    state.node = [moved[row] if row >= 0 else row for row in state.node]
+    state.tasks.node = [moved[row] if row >= 0 else row for row in state.tasks.node]
 
 
 def put_queue(state: State, queue: Queue) -> None:
@@ -71,7 +71,7 @@ def put_queue(state: State, queue: Queue) -> None:
     if row is not None and state.queues.facts[row] == queue:
         return
     if state.queues.replace(queue):
-        state.frame_changed()
+        state.memory.frame_changed()
     else:
         _queues_changed(state, _with(state.queues.given, queue))
 
@@ -86,20 +86,20 @@ def _queues_changed(state: State, facts: Sequence[Queue]) -> None:
     for gang in state.gangs.values():
         gang.queue = state.queues.row_of(gang.fact.queue)
         for row in gang.rows:
-            state.count(gang, row, 1.0)
+            accounts.enter(state.tasks, state.nodes, state.queues, row, 1.0)
     state.memory.standing = None
-    state.frame_changed()
+    state.memory.frame_changed()
 
 
 def put_topology(state: State, topology: Topology) -> None:
     if state.topologies.get(topology.name) != topology:
         state.topologies[topology.name] = topology
-        state.frame_changed()
+        state.memory.frame_changed()
 
 
 def drop_topology(state: State, name: str) -> None:
     if state.topologies.pop(name, None):
-        state.frame_changed()
+        state.memory.frame_changed()
 
 
 def put_claim(state: State, claim: Claim) -> None:

@@ -29,7 +29,7 @@ def swap(session: Session, gang: GangRow, order: Callable[[], VictimOrder], rule
     if group is None or len(group[1]) != 1:
         return None
     victim, (leaving,) = group
-    holds, node = _alone(session, victim), session.state.node[leaving]
+    holds, node = _alone(session, victim), session.state.tasks.node[leaving]
     allowed = session.panel.fits(wants)
     if holds is None or holds.gpu_wish < wants.gpu_wish or not (allowed is None or allowed[node]):
         return None
@@ -40,7 +40,11 @@ def _attempt(
     session: Session, claim: tuple[GangRow, PodClass], loss: tuple[GangRow, PodClass, int], rule: Rule
 ) -> Statement | None:
     (gang, wants), (victim, holds, leaving) = claim, loss
-    state, node, pending = session.state, session.state.node[leaving], to_place(session.state, gang, simulated=True)
+    state, node, pending = (
+        session.state,
+        session.state.tasks.node[leaving],
+        to_place(session.state, gang, simulated=True),
+    )
     statement = session.statement(gang)
     session.trials += 1
     statement.evict(leaving)

@@ -18,7 +18,7 @@ def world_of(state: State) -> World:
         gangs=tuple(sorted(gangs, key=lambda gang: gang.name)),
         topologies=tuple(state.topologies.values()),
         claims=tuple(state.classes.claims.values()),
-        strangers=tuple(state.strangers.values()),
+        strangers=tuple(state.strangers.all()),
     )
 
 
@@ -30,9 +30,9 @@ def gang_of(state: State, gang: GangRow) -> Gang:
 
 
 def task_of(state: State, row: int) -> Task:
-    task = state.task[row]
+    task = state.tasks.fact[row]
     assert task is not None
-    if state.status[row] == task.status and state.node[row] < 0:
+    if state.tasks.status[row] == task.status and state.tasks.node[row] < 0:
         return task
-    node = state.nodes.names[state.node[row]] if state.node[row] >= 0 else ""
-    return replace(task, status=state.status[row], node=node, gpu_groups=state.groups[row])
+    node = state.nodes.names[state.tasks.node[row]] if state.tasks.node[row] >= 0 else ""
+    return replace(task, status=state.tasks.status[row], node=node, gpu_groups=state.tasks.groups[row])

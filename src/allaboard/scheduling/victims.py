@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from allaboard.scheduling.gangs import IS_ACTIVE, GangRow, Members
 from allaboard.scheduling.lazytree import Contender, LazyTree
@@ -21,21 +22,24 @@ GroupOut = tuple[GangRow, list[int]]
 Top = tuple[GangKey, GangRow, Rest]
 
 
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """Who may be asked to go: gangs of these queues that are willing, so many of them (0: all)."""
+
+    leaves: Sequence[int]
+    willing: Callable[[GangRow], bool]
+    limit: int = 0
+
+
 class VictimOrder:
-    """Pops eviction groups; `leaves` and `willing` say which queues and gangs take part."""
+    """Pops eviction groups of a circle."""
 
     def __init__(
-        self,
-        standing: Standing,
-        rule: QueueRule,
-        leaves: Sequence[int],
-        willing: Callable[[GangRow], bool],
-        key_of: Callable[[GangRow, Sequence[int]], GangKey],
-        limit: int = 0,
+        self, standing: Standing, rule: QueueRule, circle: Circle, key_of: Callable[[GangRow, Sequence[int]], GangKey]
     ) -> None:
-        self.standing, self.rule, self.willing, self.key_of, self.limit = standing, rule, willing, key_of, limit
+        self.standing, self.rule, self.circle, self.key_of = standing, rule, circle, key_of
         self.asked: set[str] = set()
-        self.next = {leaf: len(standing.evictable.get(leaf, ())) for leaf in leaves}
+        self.next = {leaf: len(standing.evictable.get(leaf, ())) for leaf in circle.leaves}
         self.rests: dict[int, list[tuple[GangKey, GangRow, Rest]]] = {}
         self.tops: dict[int, Top | None] = {}
         self.gone: dict[int, Amounts] = {}
@@ -53,7 +57,7 @@ class VictimOrder:
         while (popped := self._pop()) is not None:
             gang, rest = popped
             self.asked.add(gang.name)
-            if self.limit and len(self.asked) > self.limit:
+            if 0 < self.circle.limit < len(self.asked):
                 return None
             rows, more = to_evict(state, gang, rest)
             if recorded and not recorded.isdisjoint(rows):
@@ -93,8 +97,8 @@ class VictimOrder:
         state = self.standing.state
         active: dict[Members, int] = dict.fromkeys(gang.leaves, 0)
         for row in rest:
-            if IS_ACTIVE[state.status[row]]:
-                active[state.members[row]] += 1
+            if IS_ACTIVE[state.tasks.status[row]]:
+                active[state.tasks.members[row]] += 1
         key = self.key_of(gang, [active[leaf] for leaf in gang.leaves])
         rests = self.rests.setdefault(gang.queue, [])
         rests.append((key, gang, rest))
@@ -117,7 +121,7 @@ class VictimOrder:
         """From the end of the sorted list, or a rest that was pushed back."""
         entries = self.standing.evictable.get(leaf, ())
         position = self.next[leaf]
-        while position and not self.willing(entries[position - 1][1]):
+        while position and not self.circle.willing(entries[position - 1][1]):
             position -= 1
         self.next[leaf] = position
         rests = self.rests.get(leaf)

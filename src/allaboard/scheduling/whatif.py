@@ -88,12 +88,16 @@ def _answer(state: State, policy: Policy, gang: GangRow, now: float) -> Answer:
 
 def _places(state: State, gang: GangRow) -> tuple[tuple[str, str], ...]:
     """Tasks by the names their owner knows."""
-    rows = sorted((row for row in gang.rows if state.node[row] >= 0), key=state.name)
-    return tuple((state.name(row).removeprefix(NAME), state.nodes.names[state.node[row]]) for row in rows)
+    rows = sorted((row for row in gang.rows if state.tasks.node[row] >= 0), key=state.tasks.name)
+    return tuple((state.tasks.name(row).removeprefix(NAME), state.nodes.names[state.tasks.node[row]]) for row in rows)
 
 
 def _by_force(state: State, gang: GangRow, action: str, statement: Statement) -> Answer:
     others = {row for touched in statement.touched() if touched is not gang for row in touched.rows}
-    evicted = sorted(state.name(row) for row in others if state.status[row] == Status.RELEASING and state.virtual[row])
-    moved = sorted(state.name(row) for row in others if row in state.ghosts)
+    evicted = sorted(
+        state.tasks.name(row)
+        for row in others
+        if state.tasks.status[row] == Status.RELEASING and state.tasks.virtual[row]
+    )
+    moved = sorted(state.tasks.name(row) for row in others if row in state.tasks.ghosts)
     return Answer(_places(state, gang), action, tuple(evicted), tuple(moved))

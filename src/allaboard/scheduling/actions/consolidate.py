@@ -27,8 +27,8 @@ def _could_fit(session: Session, gang: GangRow) -> bool:
     if leaf is not None and leaf.klass is not None and leaf.klass.gpu_wish > session.loose_gpus() + EPSILON:
         return False
     rows = [row for rows in to_place(state, gang, simulated=True).values() for row in rows]
-    gpus = sum(state.klass[row].gpu_wish for row in rows)
-    memory = sum(state.klass[row].memory for row in rows)
+    gpus = sum(state.tasks.klass[row].gpu_wish for row in rows)
+    memory = sum(state.tasks.klass[row].memory for row in rows)
     if session.loose_gpus() + EPSILON < gpus:
         return False
     return memory == 0 or sum(nodes.gpus_at(row)[1] for row in range(len(nodes))) >= memory
@@ -44,4 +44,4 @@ def offer(session: Session, gang: GangRow) -> Offer | None:
 
 
 def _all_placed(session: Session, scenario: Scenario) -> bool:
-    return all(session.state.status[row] != Status.RELEASING for row in scenario.victims)
+    return all(session.state.tasks.status[row] != Status.RELEASING for row in scenario.victims)

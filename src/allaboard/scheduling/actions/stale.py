@@ -10,8 +10,8 @@ from allaboard.scheduling.session import Session
 def evict_stale(session: Session) -> None:
     """The clock of a gang starts when it is first seen stale and stops when it is whole again."""
     state = session.state
-    touched = {state.members[row].gang.name: state.members[row].gang for row in session.log.origin}
-    for _, gang in sorted({**state.incomplete, **touched}.items()):
+    touched = {state.tasks.members[row].gang.name: state.tasks.members[row].gang for row in session.log.origin}
+    for _, gang in sorted({**state.gangs.incomplete, **touched}.items()):
         if not is_stale(gang):
             if gang.stale_since is not None:
                 gang.stale_since = session.stale[gang.name] = None
@@ -35,6 +35,6 @@ def is_stale(gang: GangRow) -> bool:
 def _evict(session: Session, gang: GangRow) -> None:
     with session.statement(gang) as statement:
         for row in gang.rows:
-            if IS_ACTIVE[session.state.status[row]]:
+            if IS_ACTIVE[session.state.tasks.status[row]]:
                 statement.evict(row)
         statement.commit()

@@ -18,7 +18,7 @@ class DynamicResources:
         if not wanted.demand.claims:
             return None
         known = [state.classes.claims.get(name) for name in wanted.demand.claims]
-        queue = state.members[row].gang.fact.queue
+        queue = state.tasks.members[row].gang.fact.queue
         if any(claim is None or not _usable(state, claim, queue) for claim in known):
             return np.zeros(len(state.nodes), dtype=bool)
         return None
@@ -28,5 +28,5 @@ def _usable(state: State, claim: Claim, queue: str) -> bool:
     """A claim of GPUs carries the queue it is counted in."""
     if claim.device_class == GPU_DEVICE_CLASS and claim.queue != queue:
         return False
-    strangers = sum(name not in state.task_row for name in claim.consumers)
+    strangers = sum(name not in state.tasks.row_of for name in claim.consumers)
     return strangers + state.nodes.devices.consumers(claim) < MAX_CONSUMERS

@@ -3,14 +3,12 @@ ancestor."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from allaboard.scheduling.durations import seconds
 from allaboard.scheduling.facts import Queue
 from allaboard.scheduling.gangs import GangRow
 from allaboard.scheduling.queues import Queues
-
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 
 class MinRuntime:
@@ -47,13 +45,3 @@ _FIELDS = {"preempt": "preempt_min_runtime", "reclaim": "reclaim_min_runtime"}
 def _first(queues: Sequence[Queue], field: str) -> float | None:
     values: list[float | None] = [getattr(queue, field) for queue in queues]
     return next((value for value in values if value is not None), None)
-
-
-def seconds(text: str | float) -> float:
-    """A duration such as 90, "1h30m" or "500ms"."""
-    if isinstance(text, int | float) or text.replace(".", "", 1).isdigit():
-        return float(text)
-    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|h|m|s)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f'"{text}" is not a duration; write for example 90s or 1h30m')
-    return sum(float(number) * _UNITS[unit] for number, unit in parts)

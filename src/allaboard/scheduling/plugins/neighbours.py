@@ -8,14 +8,14 @@ import numpy as np
 
 from allaboard.scheduling.classes import Column, Mask, PodClass
 from allaboard.scheduling.facts import Neighbours, Requirement, Task
-from allaboard.scheduling.nodes import label_test
 from allaboard.scheduling.plugins.scores import NEAR
 from allaboard.scheduling.state import State
+from allaboard.scheduling.terrain import label_test
 
 
 def neighbours_fit(state: State, row: int) -> Mask | None:
     """Nodes where the task's own terms hold and no pod there shuns it."""
-    task = state.task[row]
+    task = state.tasks.fact[row]
     assert task is not None
     masks = [_own_term(state, task, term) for term in task.demand.neighbours]
     masks += [~_domain(state, term.topology_key, [node]) for term, node in _shunning(state, task)]
@@ -28,13 +28,13 @@ def _own_term(state: State, task: Task, term: Neighbours) -> Mask:
         return ~_domain(state, term.topology_key, nodes)
     if not nodes and _matches(term, task, task):
         # The first of a group that seeks itself may start anywhere that has the key.
-        return np.array([value is not None for value in state.nodes.label(term.topology_key)], dtype=bool)
+        return np.array([value is not None for value in state.nodes.terrain.label(term.topology_key)], dtype=bool)
     return _domain(state, term.topology_key, nodes)
 
 
 def _domain(state: State, key: str, nodes: Sequence[int]) -> Mask:
     """All nodes that share the label value of one of these nodes."""
-    column = state.nodes.label(key)
+    column = state.nodes.terrain.label(key)
     values = {column[node] for node in nodes} - {None}
     return np.fromiter((value in values for value in column), dtype=bool, count=len(column))
 
@@ -48,10 +48,10 @@ def _shunning(state: State, task: Task) -> Iterator[tuple[Neighbours, int]]:
 
 
 def _placed(state: State) -> Iterator[tuple[Task, int]]:
-    for task, node in zip(state.task, state.node):
+    for task, node in zip(state.tasks.fact, state.tasks.node):
         if task is not None and node >= 0:
             yield task, node
-    for stranger in state.strangers.values():
+    for stranger in state.strangers.all():
         yield stranger, state.nodes.index[stranger.node]
 
 
@@ -74,7 +74,7 @@ class PodAffinity:
     name = "podaffinity"
 
     def score_task(self, state: State, row: int) -> Column | None:
-        task = state.task[row]
+        task = state.tasks.fact[row]
         assert task is not None
         weights = np.zeros(len(state.nodes))
         for term, node, weight in _wishes(state, task):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from allaboard.scheduling.facts import Task
 from allaboard.scheduling.gangs import GangRow
@@ -59,10 +60,19 @@ class SubGroupOrder:
     name = "subgrouporder"
 
 
+class TaskRule(NamedTuple):
+    """An order of tasks: the plugins that have a say, and what they say as a key."""
+
+    names: tuple[str, ...]
+    key: Callable[[Task], tuple[object, ...]]
+
+
 _DEFAULT = (Kubeflow(), Ray(), TaskOrder())
-DEFAULT_TASK_RULE = tuple(plugin.name for plugin in _DEFAULT)
 
 
-def default_order(task: Task) -> tuple[object, ...]:
-    """Task order as a key where no policy has said otherwise: a state is built before any cycle asks."""
+def _default_key(task: Task) -> tuple[object, ...]:
     return (*(plugin.task_key(task) for plugin in _DEFAULT), task.created, task.name)
+
+
+# Where no policy has said otherwise: a state is built before any cycle asks.
+DEFAULT_TASK_RULE = TaskRule(tuple(plugin.name for plugin in _DEFAULT), _default_key)

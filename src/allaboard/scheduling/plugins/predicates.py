@@ -15,7 +15,7 @@ class Predicates:
 
     def fits_nodes(self, nodes: Nodes, wanted: PodClass) -> Mask | None:
         """Nodes whose standing facts admit the class; None is every node."""
-        mask = nodes.allowed(wanted)
+        mask = nodes.terrain.allowed(wanted)
         if wanted.cpu_only and not wanted.demand.legacy_mig:
             return mask
         kinds = self._gpu_kinds(nodes, wanted)
@@ -28,11 +28,12 @@ class Predicates:
 
     def _gpu_kinds(self, nodes: Nodes, wanted: PodClass) -> Mask | None:
         """MIG slices only on MIG nodes, fractions not on them, whole devices not on nodes that hand them out by
-        claim."""
+        claim, and parts in MiB only where it is known how many there are."""
         if wanted.demand.legacy_mig:
             return np.zeros(len(nodes), dtype=bool)
-        if nodes.only_plain_gpus and not wanted.mig:
-            return None
+        known = nodes.terrain.knows_memory() if wanted.memory else None
+        if nodes.terrain.only_plain_gpus and not wanted.mig:
+            return known
         plugin_gpus = wanted.gpu_wish > 0 or wanted.shared
         mask = np.ones(len(nodes), dtype=bool)
         for row, node in enumerate(nodes.facts):
@@ -40,4 +41,4 @@ class Predicates:
                 mask[row] = node.mig == "mixed" and not nodes.legacy_mig.get(row)
             elif plugin_gpus:
                 mask[row] = node.mig != "mixed" and not (node.mig and wanted.shared) and not node.devices
-        return mask
+        return mask if known is None else mask & known

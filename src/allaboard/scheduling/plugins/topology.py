@@ -20,6 +20,7 @@ from allaboard.scheduling.nodes import Nodes, Rows
 from allaboard.scheduling.plugins.scores import TOPOLOGY
 from allaboard.scheduling.selection import Chosen
 from allaboard.scheduling.state import State
+from allaboard.scheduling.terrain import Terrain
 
 NO_RESOURCE = 1000.0
 EPSILON = 1e-9
@@ -41,7 +42,7 @@ class Domains:
 
     @classmethod
     def of(cls, topology: Topology, nodes: Nodes) -> Domains:
-        codes = [nodes.label_codes(level) for level in topology.levels]
+        codes = [nodes.terrain.label_codes(level) for level in topology.levels]
         inside = np.flatnonzero(np.all([numbers >= 0 for _, numbers in codes], axis=0))
         domain, parent = [np.full(len(nodes), -1)], [np.zeros(1, dtype=np.intp)]
         domain[0][inside] = 0
@@ -88,7 +89,7 @@ class Need:
         counts: dict[PodClass, int] = {}
         for rows in chosen.values():
             for row in rows:
-                counts[state.klass[row]] = counts.get(state.klass[row], 0) + 1
+                counts[state.tasks.klass[row]] = counts.get(state.tasks.klass[row], 0) + 1
         wishes = np.array([_wish(klass) for klass in counts])
         amounts = np.array(list(counts.values()), dtype=float)
         with_gpu = float(amounts[wishes[:, GPU] > 0].sum())
@@ -106,7 +107,7 @@ class TopologyPlugin:
     name = "topology"
 
     def __init__(self) -> None:
-        self._laid: dict[str, tuple[Nodes, int, Domains]] = {}
+        self._laid: dict[str, tuple[Terrain, Topology, Domains]] = {}
 
     def node_sets(
         self, state: State, member: Member, chosen: Chosen, nodes: Rows | None
@@ -120,9 +121,9 @@ class TopologyPlugin:
         return search.run(chosen)
 
     def _domains(self, state: State, name: str) -> Domains:
-        known = self._laid.get(name)
-        if known is None or known[0] is not state.nodes or known[1] != state.nodes.version:
-            known = (state.nodes, state.nodes.version, Domains.of(state.topologies[name], state.nodes))
+        topology, known = state.topologies[name], self._laid.get(name)
+        if known is None or known[0] is not state.nodes.terrain or known[1] != topology:
+            known = (state.nodes.terrain, topology, Domains.of(topology, state.nodes))
             self._laid[name] = known
         return known[2]
 
@@ -246,8 +247,13 @@ class Search:
         if self.required <= 0:
             return None
         state, column = self.state, self.domains.domain[self.required]
-        rows = [row for leaf in chosen for row in leaf.rows if IS_ACTIVE[state.status[row]] and state.node[row] >= 0]
-        return {int(column[state.node[row]]) for row in rows} if rows else None
+        rows = [
+            row
+            for leaf in chosen
+            for row in leaf.rows
+            if IS_ACTIVE[state.tasks.status[row]] and state.tasks.node[row] >= 0
+        ]
+        return {int(column[state.tasks.node[row]]) for row in rows} if rows else None
 
     def _within(self, level: int, domain: int, home: set[int]) -> bool:
         while level > self.required:
