@@ -6,6 +6,8 @@ import signal
 import time
 
 from allaboard.cli.planes import is_over
+from allaboard.node import post
+from allaboard.node.families import end_process
 from tests.e2e.doors import PATIENCE
 
 
@@ -62,6 +64,19 @@ def test_what_a_plane_that_died_left_running_is_ended_by_down(newcomer, tmp_path
     assert (ended.code, "the plane had died" in ended.err) == (0, True), ended.err
     assert newcomer.processes() == []
     assert "no plane runs here" in newcomer.aboard("down").err
+
+
+def test_what_is_left_when_plane_and_agent_died_is_ended_by_down(newcomer, tmp_path):
+    script = tmp_path / "slow.py"
+    script.write_text(newcomer.waits)
+    assert newcomer.aboard("up", "--port=0").code == 0
+    assert newcomer.aboard("run", str(script), "--name=slow", "--detach").code == 0
+    assert newcomer.aboard("wait", "slow", "--for=running", "--timeout=240").code == 0
+    kill_plane(newcomer)
+    end_process(post.holder(newcomer.home / "node"), signal.SIGKILL)
+    assert newcomer.processes() != []
+    assert newcomer.aboard("down").code == 0
+    assert newcomer.processes() == []
 
 
 def test_ctrl_c_detaches_and_the_job_goes_on(newcomer, tmp_path):

@@ -51,7 +51,8 @@ def test_the_end_of_a_command_is_the_end_of_its_pod(settings):
             done = await api.phase(f"p{index}", "Succeeded", "Failed")
             ended = state_of(done)["state"]["terminated"]
             assert (done["status"]["phase"], ended["exitCode"], ended["reason"]) == (phase, code, reason), command
-        assert [words for words in api.events("Failed") if "nowhere" in words]
+        said = lambda _: any("nowhere" in words for words in api.events("Failed"))
+        await api.until(POD, Key("default", "p0"), said)
 
     live(settings, story)
 

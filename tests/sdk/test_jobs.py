@@ -3,7 +3,7 @@
 import pytest
 
 from allaboard.api import labels
-from allaboard.sdk.jobs import Job, first_failure, ranks
+from allaboard.sdk.jobs import Job, first_failure, ranks, standing
 from allaboard.sdk.reading import events_about
 
 
@@ -72,3 +72,25 @@ def test_what_was_said_about_an_earlier_job_of_the_name_is_not_told_of_this_one(
     job = Job({"metadata": {"name": "j", "creationTimestamp": "2026-01-01T12:00:00Z"}}, [], [])
     event = {"involvedObject": {"kind": "Pod", "name": "j-node-0-0-abcde", "uid": "gone"}, "lastTimestamp": at}
     assert events_about(job, [event]) == ([event] if heard else [])
+
+
+REPLACED = {
+    "the newest of a rank stands": ("a/0/Running@1 b/0/Running@2", "b"),
+    "who failed gives way, however new": ("a/0/Running@1 b/0/Failed@2", "a"),
+    "every rank has its own": ("a/0/Failed@1 b/1/Running@1 c/0/Pending@2", "b c"),
+    "without a number nobody is replaced": ("a/-/Failed@1 b/-/Running@2", "a b"),
+}
+
+
+@pytest.mark.parametrize(("there", "stand"), REPLACED.values(), ids=REPLACED)
+def test_one_pod_stands_for_a_rank(there, stand):
+    assert [pod["metadata"]["name"] for pod in standing(map(standing_pod, there.split()))] == stand.split()
+
+
+def standing_pod(words):
+    """`name/index/phase@second`."""
+    name, index, rest = words.split("/")
+    phase, _, second = rest.partition("@")
+    marks = {labels.REPLICATED_JOB: "node"} | ({labels.COMPLETION_INDEX: index} if index != "-" else {})
+    born = f"2026-01-01T00:00:0{second}Z"
+    return {"metadata": {"name": name, "labels": marks, "creationTimestamp": born}, "status": {"phase": phase}}

@@ -16,6 +16,7 @@ from allaboard.api import kinds
 from allaboard.api.documents import Document, Key
 from allaboard.api.errors import NotFound
 from allaboard.kube.certificates import write_private
+from allaboard.kube.client import Client
 from allaboard.kube.clock import SystemClock
 from allaboard.kube.http import Address as Target
 from allaboard.kube.http import Transport
@@ -27,6 +28,7 @@ from allaboard.node.agent import Agent
 from allaboard.node.config import Config as NodeConfig
 from allaboard.node.config import TokenAsk
 from allaboard.node.families import end_process
+from allaboard.node.processes import are_left
 from allaboard.sdk.home import Home
 
 log = logging.getLogger("allaboard")
@@ -93,11 +95,21 @@ class NodeProcess:
 
 
 def end_leftover(home: Home) -> bool:
-    """End the agent that outlived its plane, and its pods with it; False where there is none."""
-    pid = post.holder(home.node)
-    if pid:
+    """End what outlived its plane: the agent and its pods, or pods alone; False where nothing did."""
+    if pid := post.holder(home.node):
         end_process(pid, signal.SIGTERM, GRACE)
-    return pid != 0
+        return True
+    settings = home.path / "node.json"
+    if not settings.exists() or not are_left(home.node):
+        return False
+    asyncio.run(_end(_agent(home, json.loads(settings.read_text()))))
+    return True
+
+
+async def _end(agent: Agent) -> None:
+    """An agent that comes only to put away what another one left."""
+    await agent.start()
+    await agent.stop(kill=True)
 
 
 def _former(path: Path, names: Sequence[str]) -> list[str]:
@@ -110,10 +122,15 @@ def run_node(path: Path) -> None:
     """Run the node agent until SIGTERM."""
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="level=%(levelname)s %(message)s")
     facts = json.loads(path.read_text())
-    asyncio.run(_node(Home(Path(facts["home"])), facts))
+    asyncio.run(_node(_agent(Home(Path(facts["home"])), facts), facts["former"]))
 
 
-async def _node(home: Home, facts: Document) -> None:
+async def _node(agent: Agent, former: Sequence[str]) -> None:
+    await _forget(agent.client, former)
+    await work_until_told(agent)
+
+
+def _agent(home: Home, facts: Document) -> Agent:
     async def token() -> str:
         return (home.keys / "admin.token").read_text()
 
@@ -132,11 +149,10 @@ async def _node(home: Home, facts: Document) -> None:
         tokens=lambda ask: account_token(client, ask),
         announced=home.ready.touch,  # `aboard up` waits for it
     )
-    await _forget(client, facts["former"])
-    await work_until_told(Agent(client, config, SystemClock()))
+    return Agent(client, config, SystemClock())
 
 
-async def _forget(client: RemoteClient, former: Sequence[str]) -> None:
+async def _forget(client: Client, former: Sequence[str]) -> None:
     """Take away nodes nobody will speak for any more: their pods are replaced elsewhere, not waited for."""
     for name in former:
         with contextlib.suppress(NotFound):

@@ -385,6 +385,11 @@ def keep_end(attempt: Attempt) -> None:
         records.note(attempt.record, "exit", {**ending, "at": attempt.ended.timestamp()})
 
 
+def are_left(state: Path) -> bool:
+    """Whether pods may still run here: an agent that ended them took its zygote's record away."""
+    return (state / "zygote").exists()
+
+
 def forget_earlier_boot(state: Path, boot: str, now: datetime) -> bool:
     """After a restart of the machine its pids and times mean nothing: what ran then is lost, and said to be."""
     path = state / "boot"

@@ -17,7 +17,7 @@ from allaboard.kube.client import Select
 from allaboard.kube.clock import Clock
 from allaboard.kube.informer import Informer
 from allaboard.kube.remote import RemoteClient
-from allaboard.sdk.jobs import Job, pod_phase, ranks
+from allaboard.sdk.jobs import Job, pod_phase, ranks, standing
 
 PATIENCE = 1.5  # seconds a reason to wait must last before it is told
 DRAIN = 60.0  # seconds to wait for the last lines of logs once the job is over, however busy the machine
@@ -80,8 +80,8 @@ class Follower:
         document = self.jobs.documents.get(self.key)
         if document is None:
             return None
-        pods = sorted(self.pods.documents.values(), key=key_of)
-        return Job(document, pods, [g for g in self.groups.documents.values() if _belongs(g, document, pods)])
+        pods = list(self.pods.documents.values())
+        return Job(document, standing(pods), [g for g in self.groups.documents.values() if _belongs(g, document, pods)])
 
     async def happenings(self) -> AsyncIterator[Happening]:
         """Everything that happens, in order, until the job is over and its last lines are read."""

@@ -137,6 +137,14 @@ def ranks(pods: Iterable[Document]) -> list[Rank]:
     return sorted((_rank(pod) for pod in pods), key=lambda rank: rank.order)
 
 
+def standing(pods: Iterable[Document]) -> list[Document]:
+    """The pods without those that others came in place of, as after a preemption: one for each rank."""
+    found: dict[object, Document] = {}
+    for pod in sorted(pods, key=lambda pod: (pod_phase(pod) != "Failed", pod["metadata"].get("creationTimestamp", ""))):
+        found[_rank(pod).order if labels.COMPLETION_INDEX in labels_of(pod) else name_of(pod)] = pod
+    return sorted(found.values(), key=name_of)
+
+
 def choose(ranks: list[Rank], which: str) -> list[Rank]:
     """`all`, `last`, or a list of ranks by number or word."""
     if which == "all":

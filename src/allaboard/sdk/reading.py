@@ -10,7 +10,7 @@ from allaboard.api.errors import Forbidden, NotFound
 from allaboard.api.kinds import EVENT, JOB_SET, POD, POD_GROUP, TRAIN_JOB
 from allaboard.api.meta import annotations_of, labels_of, name_of, namespace_of, owners_of, uid_of
 from allaboard.kube.client import Reader, Select
-from allaboard.sdk.jobs import Job
+from allaboard.sdk.jobs import Job, standing
 from allaboard.sdk.line import in_line
 
 
@@ -24,7 +24,7 @@ async def read_job(reader: Reader, key: Key) -> Job:
     pods = await reader.list(POD, Select(key.namespace, labels=f"{labels.JOBSET_NAME}={key.name}"))
     groups = await read_gangs(reader, key.namespace)
     job_set = await reader.get(JOB_SET, key)
-    return Job(document, pods, _gangs_of(document, groups, pods), remembered_failures(job_set or {}))
+    return Job(document, standing(pods), _gangs_of(document, groups, pods), remembered_failures(job_set or {}))
 
 
 async def read_gangs(reader: Reader, namespace: str) -> Documents:
@@ -93,7 +93,7 @@ async def read_jobs(reader: Reader, namespace: str) -> list[Job]:
     found = []
     for document in sorted(documents, key=lambda d: (d["metadata"]["creationTimestamp"], name_of(d))):
         mine = of_job.get(Key(namespace_of(document), name_of(document)), [])
-        found.append(Job(document, mine, _gangs_of(document, groups, mine)))
+        found.append(Job(document, standing(mine), _gangs_of(document, groups, mine)))
     return found
 
 
