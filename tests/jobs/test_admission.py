@@ -8,6 +8,7 @@ import pytest
 
 from allaboard.api import kinds
 from allaboard.api.documents import Key
+from allaboard.api.errors import ApiError
 from allaboard.jobs.admission import JobSetDefaults, JobSetRules, defaulted, hooks
 from allaboard.jobs.placement import evict_strays, scheduled_leaders
 
@@ -191,6 +192,20 @@ def test_followers_wait_for_their_leader_and_then_go_where_it_is():
     late = defaults.mutate(Asked(pod(1)), view)
     assert late["spec"]["nodeSelector"] == {"rack": "r1"}
     assert rules.validate(Asked(late), view).refusal is None
+
+
+LOST = {
+    "a node nobody knows": (None, 'Node "n" not found'),
+    "a node of no domain": ({"metadata": {"name": "n"}}, "node does not have topology label: rack"),
+}
+
+
+@pytest.mark.parametrize(("node", "said"), LOST.values(), ids=LOST)
+def test_nobody_follows_a_leader_whose_domain_is_not_known(node, said):
+    view = Documents({(kinds.POD, 0): pod(0, node="n"), **({(kinds.NODE, Key("", "n")): node} if node else {})})
+    with pytest.raises(ApiError) as refusal:
+        hooks()[1].mutate(Asked(pod(1)), view)
+    assert refusal.value.message == said
 
 
 def test_with_two_leaders_nobody_knows_whom_to_follow():

@@ -88,6 +88,11 @@ CASES = {
         "j-:run +30 reap",
         "failed=2 FailureTarget DeadlineExceeded",
     ),
+    "no time at all fails it before it has pods": (
+        indexed(2, activeDeadlineSeconds=0),
+        "",
+        "FailureTarget DeadlineExceeded",
+    ),
     "named indexes are enough": (
         indexed(3, successPolicy=FIRST_AND_LAST),
         "j-:run j-0:exit j-2:exit",
@@ -162,6 +167,29 @@ def test_a_pod_without_finalizer_is_not_counted_but_replaced():
     world = World().add(kinds.JOB, indexed(1)).settle()
     world.edit(kinds.POD, "j-0-00001", "metadata", "finalizers", value=[]).act("j-:exit")
     assert told(world.job()["status"]) == "active=1"
+
+
+def test_nor_does_its_failure_delay_the_replacement():
+    world = World().add(kinds.JOB, indexed(1)).settle()
+    world.edit(kinds.POD, "j-0-00001", "metadata", "finalizers", value=[]).act("j-:exit/1")
+    assert told(world.job()["status"]) == "active=1"
+
+
+def test_how_a_pod_ends_that_was_let_go_fails_nobody():
+    world = World().add(kinds.JOB, indexed(2, podFailurePolicy=EXIT_42, podReplacementPolicy="Failed")).settle()
+    world.act("j-:run").edit(kinds.JOB, "j", "spec", "parallelism", value=1).settle()
+    (let_go,) = [key for key, pod in world.kinds[kinds.POD].items() if pod["metadata"].get("deletionTimestamp")]
+    ended = {"name": "main", "state": {"terminated": {"exitCode": 42}}}
+    world.edit(kinds.POD, let_go.name, "status", value={"phase": "Failed", "containerStatuses": [ended]}).settle()
+    assert told(world.job()["status"]) == "active=1 ready=1"
+
+
+def test_a_long_job_name_is_cut_in_names_of_pods_only():
+    long = job(completions=1)
+    long["metadata"]["name"] = "j" * 63
+    (pod,) = World().add(kinds.JOB, long).settle().pods()
+    assert pod["metadata"]["generateName"] == "j" * 63 + "-"
+    assert pod["metadata"]["name"] == "j" * 58 + "00001"
 
 
 def test_a_matching_orphan_is_adopted_and_a_stranger_released():

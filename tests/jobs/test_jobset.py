@@ -179,6 +179,21 @@ def test_an_elastic_set_resizes_its_jobs():
     assert len(world.settle().pods()) == 3
 
 
+def test_a_jobset_of_nothing_has_nothing_to_tell():
+    world = World().add(kinds.JOB_SET, jobset("")).settle()
+    assert not world.jobset().get("status")
+
+
+@pytest.mark.parametrize(("kind", "woken"), [(kinds.SERVICE, True), (kinds.CLAIM, False)])
+def test_a_lost_service_wakes_its_jobset_and_a_lost_claim_waits_for_other_news(kind, woken):
+    policy = {"templates": [{"metadata": {"name": "data"}, "spec": {}}]}
+    world = World().add(kinds.JOB_SET, jobset("a:1", volumeClaimPolicies=[policy])).settle()
+    (child,), controller = world.kinds[kind].values(), world.controllers[0]
+    controller.observe(kind, child, None)
+    (watch,) = [watch for watch in controller.watches if watch.kind is kind]
+    assert bool(list(watch.keys(child))) is woken
+
+
 def test_a_lost_service_is_made_again_and_claims_follow_their_policy():
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     policies = [

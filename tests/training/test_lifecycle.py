@@ -105,6 +105,13 @@ DEADLINES = {
     "not yet": ({"activeDeadlineSeconds": 60}, [], 30, False, 60),
     "passed": ({"activeDeadlineSeconds": 60}, [], 61, True, None),
     "a suspended job has time": ({"activeDeadlineSeconds": 60, "suspend": True}, [], 999, False, None),
+    "a job that slept longer than it may run is not late when it wakes": (
+        {"activeDeadlineSeconds": 60},
+        [condition("Suspended")],
+        100,
+        False,
+        None,
+    ),
     "a resumed job has all its time again": (
         {"activeDeadlineSeconds": 60},
         [condition("Suspended", "False", time=stamp(NOW + timedelta(seconds=50)))],

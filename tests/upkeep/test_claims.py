@@ -27,15 +27,16 @@ def volume(name, size="1Gi", modes=("ReadWriteOnce",), made="", **spec):
     return thing("PersistentVolume", name, "", spec=spec, status={"phase": "Available"})
 
 
-def pod(phase="Running", **volumes):
+def pod(phase="Running", node="n1", **volumes):
     mounted = [{"name": name, **source} for name, source in volumes.items()]
-    return thing("Pod", "p", spec={"volumes": mounted}, status={"phase": phase})
+    return thing("Pod", "p", spec={"volumes": mounted, "nodeName": node}, status={"phase": phase})
 
 
 DATA = {"persistentVolumeClaim": {"claimName": "data"}}
 PROTECTED = {
     "a running pod uses it": (claim(leaving=True), [pod(v=DATA)], False),
-    "a finished pod does not": (claim(leaving=True), [pod("Succeeded", v=DATA)], True),
+    "so does one that has ended": (claim(leaving=True), [pod("Succeeded", v=DATA)], False),
+    "a pod without a node does not": (claim(leaving=True), [pod("Pending", node="", v=DATA)], True),
     "nobody uses it": (claim(leaving=True), [pod()], True),
     "nobody asked it to go": (claim(), [], False),
 }

@@ -130,7 +130,10 @@ class Chain:
     def _changed(self, request: Request) -> Request:
         asked = request
         for hook, step in self._steps("mutate", request):
-            changed = step(request, self.view)
+            try:
+                changed = step(request, self.view)
+            except ApiError as refusal:
+                raise denied(hook, refusal) from refusal
             if isinstance(changed, dict):
                 amended = request.amended or (getattr(hook, "prefix", True) and _beyond_metadata(changed, request.new))
                 request = request.about(changed) if request is asked else request

@@ -69,10 +69,14 @@ class JobSetController:
             self.watches += (Watch(kinds.POD, self._jobset_of_pod),)
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        """A child just made, a service still there, or the counts that a pass of ours wrote tell a JobSet nothing."""
+        """A child just made, a service still there, or the counts that a pass of ours wrote tell a JobSet nothing.
+
+        Nor does a claim that somebody deleted: the next pass for another reason makes it again, as upstream does.
+        """
         if old is None or new is None:
             made = kind is kinds.JOB and new is not None and not new.get("status") and not new["spec"].get("suspend")
-            self._is_news = new is None or kind is kinds.JOB_SET or (kind is kinds.JOB and not made)
+            gone = new is None and kind is not kinds.CLAIM
+            self._is_news = gone or kind is kinds.JOB_SET or (kind is kinds.JOB and not made)
         else:
             self._is_news = kind is kinds.JOB or (kind is kinds.JOB_SET and not only_counts(old, new))
 
@@ -240,9 +244,11 @@ class JobController:
     def _record(self, document: Document, pods: list[members.Member]) -> backoff.Record:
         """Failures are remembered after their pods are gone; what is still there is read again after a restart."""
         uid, order = uid_of(document), read_order(document)
-        known = self._records.get(uid, backoff.FRESH)
+        is_new = uid not in self._records
+        known = self._records.setdefault(uid, backoff.FRESH)
         done = [pod for pod in pods if pod.phase == "Succeeded"]
-        lost = [pod for pod in pods if has_failed(order, pod) and (pod.tracked or not pod.leaving)]
+        # An untracked pod is news only to a controller that has just begun: else somebody took it out of the count.
+        lost = [pod for pod in pods if has_failed(order, pod) and (pod.tracked or (is_new and not pod.leaving))]
         lost = [pod for pod in lost if not members.is_evicted(pod.document)]  # no reason to wait before trying again
         if not done and not lost:
             return known

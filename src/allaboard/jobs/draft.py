@@ -55,7 +55,7 @@ class Draft:
 
     @property
     def is_changed(self) -> bool:
-        return self.status != (self.jobset.get("status") or {})
+        return self.status != {"restarts": 0, **(self.jobset.get("status") or {})}
 
 
 def only_counts(old: Document, new: Document) -> bool:

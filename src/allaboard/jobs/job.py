@@ -70,7 +70,7 @@ def decide(job: Document, members: Sequence[Member], chance: Chance) -> Plan:
     plan = _pods(story, chance) + _books(story, chance, managed=managed) + surplus
     # A replacement carries its forerunner's failures on; the pass after this one lets the forerunner go.
     freed = chance.now if any(index in tally.held for index in change.make) else None
-    again = [moment for moment in (change.again, _deadline(order, verdict), freed) if moment is not None]
+    again = [moment for moment in (change.again, _deadline(order, verdict, chance.now), freed) if moment is not None]
     return plan + Plan(again=min(again)) if again else plan
 
 
@@ -92,8 +92,8 @@ def _surplus(tally: Tally) -> Plan:
     return Plan(events=(Event(tally.order.job, "TooManySucceededPods", words, "Warning"),))
 
 
-def _deadline(order: Order, verdict: Verdict | None) -> datetime | None:
-    return deadline_of(order) if verdict is None else None
+def _deadline(order: Order, verdict: Verdict | None, now: datetime) -> datetime | None:
+    return deadline_of(order, now) if verdict is None else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from allaboard.api import kinds, labels
 from allaboard.api.documents import Document, Key
-from allaboard.api.errors import Forbidden
+from allaboard.api.errors import Forbidden, NotFound
 from allaboard.api.meta import (
     annotations_of,
     controller_of,
@@ -99,8 +99,13 @@ def _chosen(pod: Document, namespace: str, domain: str, view: View) -> str:
     """The domain of the leader's node, once it has one."""
     leader = _leader(pod, view.list(kinds.POD, namespace))
     node = (leader or {}).get("spec", {}).get("nodeName")
-    found = view.get(kinds.NODE, Key("", node)) if node else None
-    return labels_of(found).get(domain, "") if found else ""
+    if not node:
+        return ""
+    if (found := view.get(kinds.NODE, Key("", node))) is None:
+        raise NotFound(f'Node "{node}" not found')
+    if not (chosen := labels_of(found).get(domain, "")):
+        raise Forbidden(f"node does not have topology label: {domain}")
+    return chosen
 
 
 def _leaders(pod: Document, pods: Iterable[Document]) -> list[Document]:

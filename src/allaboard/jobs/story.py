@@ -41,7 +41,8 @@ class Story:
         self.roster = roster.sort(self.jobset, self.facts.jobs)
         self.rows = roster.rows(self.jobset, self.roster)
         self.draft = Draft(self.jobset, self.now)
-        self.draft.status["replicatedJobsStatus"] = self.rows
+        if self.rows or self.draft.status.get("replicatedJobsStatus"):
+            self.draft.status["replicatedJobsStatus"] = self.rows
 
     @property
     def spec(self) -> Document:

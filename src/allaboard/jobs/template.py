@@ -23,7 +23,7 @@ def pod_of(order: Order, index: int | None, suffix: str, replaced: Member | None
     inherited = template.get("metadata") or {}
     prefix = _prefix(name_of(job), index)
     metadata: Document = {
-        "name": prefix + suffix,
+        "name": prefix[:_LONGEST_PREFIX] + suffix,
         "generateName": prefix,
         "namespace": namespace_of(job),
         "labels": dict(inherited.get("labels") or {}),
@@ -44,8 +44,8 @@ def pod_of(order: Order, index: int | None, suffix: str, replaced: Member | None
 
 
 def _prefix(job: str, index: int | None) -> str:
-    if index is None:
-        return f"{job[: _LONGEST_PREFIX - 1]}-"
+    if index is None:  # as long as it comes: only the name made of it is cut
+        return f"{job}-"
     tail = f"-{index}-"
     return job[: _LONGEST_PREFIX - len(tail)] + tail
 

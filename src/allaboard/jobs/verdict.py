@@ -58,9 +58,10 @@ def _decided(tally: Tally, _now: datetime) -> Verdict | None:
 
 
 def _policy(tally: Tally, _now: datetime) -> Verdict | None:
+    """A pod the Job itself let go (no longer tracked, on its way out) is not asked how it ended."""
     policy = tally.order.spec.get("podFailurePolicy")
     for member in tally.members if policy else ():
-        if has_failed(tally.order, member):
+        if has_failed(tally.order, member) and (member.tracked or not member.leaving):
             finding = podfailure.judge(policy, member.document)
             if finding.action == "FailJob":
                 return Verdict(FAILURE, "PodFailurePolicy", finding.message)
@@ -78,16 +79,16 @@ def _limit(tally: Tally, _now: datetime) -> Verdict | None:
     return BACKOFF if spent >= max(order.limit, 1) else None
 
 
-def deadline_of(order: Order) -> datetime | None:
-    """When an active Job has been active too long."""
+def deadline_of(order: Order, now: datetime) -> datetime | None:
+    """When an active Job has been active too long; one that was not started yet starts now."""
     seconds, start = order.spec.get("activeDeadlineSeconds"), order.status.get("startTime")
-    if seconds is None or start is None or order.suspended:
+    if seconds is None or order.suspended:
         return None
-    return moment_of(start) + timedelta(seconds=seconds)
+    return (moment_of(start) if start else now) + timedelta(seconds=seconds)
 
 
 def _deadline(tally: Tally, now: datetime) -> Verdict | None:
-    moment = deadline_of(tally.order)
+    moment = deadline_of(tally.order, now)
     return DEADLINE if moment is not None and now >= moment else None
 
 

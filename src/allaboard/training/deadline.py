@@ -15,6 +15,8 @@ def deadline_of(job: TrainJob) -> datetime | None:
     if not seconds or job.suspended or job.finished:
         return None
     resumed = condition_of(job.document, "Suspended")
+    if resumed is not None and resumed.get("status") == "True":  # it wakes in this very pass; its time begins now
+        return None
     if resumed is not None and resumed.get("status") == "False":
         start = resumed["lastTransitionTime"]
     else:

@@ -22,16 +22,32 @@ LOCAL_CLASS = "aboard-local"
 
 def claims_of(pod: Document) -> Iterable[Key]:
     """The claims a pod mounts, generic ephemeral ones included."""
+    yield from _named(pod)
+    yield from _ephemeral(pod)
+
+
+def _named(pod: Document) -> Iterable[Key]:
     for volume in dig(pod, "spec", "volumes", default=()):
         if source := volume.get("persistentVolumeClaim"):
             yield Key(namespace_of(pod), source.get("claimName", ""))
-        elif "ephemeral" in volume:
+
+
+def _ephemeral(pod: Document) -> Iterable[Key]:
+    for volume in dig(pod, "spec", "volumes", default=()):
+        if "ephemeral" in volume and "persistentVolumeClaim" not in volume:
             yield Key(namespace_of(pod), f"{name_of(pod)}-{volume['name']}")
 
 
 def uses(pod: Document, claim: Key) -> bool:
-    """Whether the pod still needs the claim: it mounts it and has not come to its end."""
-    return dig(pod, "status", "phase") not in ("Succeeded", "Failed") and claim in claims_of(pod)
+    """Whether the pod holds the claim: as long as it is there, ended or not.
+
+    No pod starts on a claim that is leaving, so one without a node holds nothing; a pod that was deleted without
+    grace is done with the claims made for it.
+    """
+    if not dig(pod, "spec", "nodeName"):
+        return False
+    over = is_leaving(pod) and not dig(pod, "metadata", "deletionGracePeriodSeconds")
+    return claim in _named(pod) or (not over and claim in _ephemeral(pod))
 
 
 def storage_class() -> Document:

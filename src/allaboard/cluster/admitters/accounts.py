@@ -7,7 +7,7 @@ from hashlib import blake2b
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Documents, Key
 from allaboard.cluster.admission import Request, View
-from allaboard.cluster.admitters.refusing import forbidden
+from allaboard.cluster.admitters.refusing import forbidden_early
 
 MIRROR = "kubernetes.io/config.mirror"
 MOUNTED_AT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -31,7 +31,9 @@ class ServiceAccounts:
         account = view.get(kinds.SERVICE_ACCOUNT, Key(request.key.namespace, name))
         if account is None:
             where = f"{request.key.namespace}/{name}"
-            raise forbidden(request, f'error looking up service account {where}: serviceaccount "{name}" not found')
+            raise forbidden_early(
+                request, f'error looking up service account {where}: serviceaccount "{name}" not found'
+            )
         if account.get("imagePullSecrets") and not spec.get("imagePullSecrets"):
             spec["imagePullSecrets"] = [{"name": secret.get("name", "")} for secret in account["imagePullSecrets"]]
         if wants_token(spec, account):

@@ -7,7 +7,7 @@ from allaboard.api.documents import Key
 from allaboard.api.errors import Cause
 from allaboard.cluster import refusals
 from allaboard.cluster.admission import Request, View
-from allaboard.cluster.admitters.refusing import forbidden
+from allaboard.cluster.admitters.refusing import forbidden, forbidden_early
 
 IMMORTAL = ("default", "kube-system", "kube-public")
 # A review asks about a namespace without putting anything into it.
@@ -33,7 +33,7 @@ class NamespaceLifecycle:
         if found["metadata"].get("deletionTimestamp"):
             cause = Cause("NamespaceTerminating", "metadata.namespace", f"namespace {space} is being terminated")
             why = f"unable to create new content in namespace {space} because it is being terminated"
-            raise forbidden(request, why, [cause])
+            raise forbidden_early(request, why, [cause])
 
     def validate(self, request: Request, view: View) -> None:
         """Deletions pass no mutating admission."""

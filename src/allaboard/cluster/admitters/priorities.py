@@ -5,7 +5,7 @@ from __future__ import annotations
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Documents, Key
 from allaboard.cluster.admission import Request, View
-from allaboard.cluster.admitters.refusing import forbidden
+from allaboard.cluster.admitters.refusing import forbidden, forbidden_early
 from allaboard.cluster.kinds.priority import SYSTEM
 
 LOWER = "PreemptLowerPriority"
@@ -28,12 +28,12 @@ class Priorities:
         asked, wanted = spec.get("priority"), spec.get("preemptionPolicy")
         if asked is not None and asked != value:
             why = f"the integer value of priority ({asked}) {COMPUTED} {value} from the given PriorityClass name"
-            raise forbidden(request, why)
+            raise forbidden_early(request, why)
         if wanted is not None and wanted != policy:
             why = (
                 f"the string value of PreemptionPolicy ({wanted}) {COMPUTED} {policy} from the given PriorityClass name"
             )
-            raise forbidden(request, why)
+            raise forbidden_early(request, why)
         settled = {"priority": value, "preemptionPolicy": policy} | ({"priorityClassName": name} if name else {})
         return {**pod, "spec": {**spec, **settled}}
 
@@ -42,7 +42,7 @@ class Priorities:
         if name:
             found = view.get(kinds.PRIORITY_CLASS, Key("", name))
             if found is None:
-                raise forbidden(request, f"no PriorityClass with name {name} was found")
+                raise forbidden_early(request, f"no PriorityClass with name {name} was found")
         else:
             found = self._default(view.list(kinds.PRIORITY_CLASS))
         if found is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from allaboard.api import kinds
 from allaboard.api.documents import Document, Key, dig
 from allaboard.cluster.admission import Request, View
-from allaboard.cluster.admitters.refusing import forbidden
+from allaboard.cluster.admitters.refusing import forbidden_early
 
 
 class RuntimeClasses:
@@ -20,7 +20,7 @@ class RuntimeClasses:
         name = spec.get("runtimeClassName")
         found = view.get(kinds.RUNTIME_CLASS, Key("", name)) if name else None
         if name and found is None:
-            raise forbidden(request, f'pod rejected: RuntimeClass "{name}" not found')
+            raise forbidden_early(request, f'pod rejected: RuntimeClass "{name}" not found')
         overhead = dig(found, "overhead", "podFixed", default={})
         if spec.get("overhead") and spec["overhead"] != overhead:
             words = (
@@ -31,7 +31,7 @@ class RuntimeClasses:
                 if found
                 else f"pod rejected: {words} corresponding RuntimeClass defined Overhead"
             )
-            raise forbidden(request, why)
+            raise forbidden_early(request, why)
         if found is None:
             return None
         if overhead:
@@ -45,7 +45,7 @@ def _placed(request: Request, spec: Document, scheduling: Document) -> None:
     for key, value in (scheduling.get("nodeSelector") or {}).items():
         if selector.get(key, value) != value:
             theirs = f"runtimeClass.scheduling.nodeSelector[{key}] = {value}"
-            raise forbidden(request, f"conflict: {theirs}; pod.spec.nodeSelector[{key}] = {selector[key]}")
+            raise forbidden_early(request, f"conflict: {theirs}; pod.spec.nodeSelector[{key}] = {selector[key]}")
         selector[key] = value
     if selector:
         spec["nodeSelector"] = selector

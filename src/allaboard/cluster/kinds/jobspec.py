@@ -288,11 +288,14 @@ def on_update(new: Document, old: Document) -> list[Cause]:
         if after.get(key) != before.get(key):
             found.append(complaints.invalid(f"spec.{key}", printed(key, after.get(key)), complaints.IMMUTABLE))
     then, now = before.get("template") or {}, after.get("template") or {}
-    if _may_move(old):
-        then = _as_now(then, now)
+    where, what = "spec.template", "template"
+    if _may_move(old):  # of the metadata, everything may change
+        now = now.get("spec") or {}
+        then = _as_now(then.get("spec") or {}, now)
+        where, what = "spec.template.spec", "spec"
     if complaints.same(now, then):
         return found
-    return [*found, complaints.invalid("spec.template", printed("template", now), complaints.IMMUTABLE)]
+    return [*found, complaints.invalid(where, printed(what, now), complaints.IMMUTABLE)]
 
 
 def _completions(after: Document, before: Document) -> list[Cause]:
@@ -316,22 +319,20 @@ def _may_move(old: Document) -> bool:
 
 
 def _as_now(then: Document, now: Document) -> Document:
-    """The old template with everything new that a suspended Job may change."""
-    metadata, spec, new_spec = dict(then.get("metadata") or {}), dict(then.get("spec") or {}), now.get("spec") or {}
-    for key in ("labels", "annotations"):
-        _take(metadata, now.get("metadata") or {}, key)
+    """The old pod spec with everything new that a suspended Job may change."""
+    spec = dict(then)
     for key in ("nodeSelector", "tolerations", "schedulingGates"):
-        _take(spec, new_spec, key)
+        _take(spec, now, key)
     affinity = dict(spec.get("affinity") or {})
-    _take(affinity, new_spec.get("affinity") or {}, "nodeAffinity")
+    _take(affinity, now.get("affinity") or {}, "nodeAffinity")
     spec.pop("affinity", None)
-    if affinity or new_spec.get("affinity") is not None:
+    if affinity or now.get("affinity") is not None:
         spec["affinity"] = affinity
     for part in ("containers", "initContainers"):
-        if spec.get(part) and len(spec[part]) == len(new_spec.get(part) or ()):
-            pairs = zip(spec[part], new_spec[part], strict=True)
+        if spec.get(part) and len(spec[part]) == len(now.get(part) or ()):
+            pairs = zip(spec[part], now[part], strict=True)
             spec[part] = [_with_resources(old, new) for old, new in pairs]
-    return {**then, "metadata": metadata, "spec": spec}
+    return spec
 
 
 def _with_resources(old: Document, new: Document) -> Document:
@@ -349,6 +350,7 @@ def _take(target: Document, source: Document, key: str) -> None:
 
 STRUCTS = {
     "template": "core.PodTemplateSpec",
+    "spec": "core.PodSpec",
     "successPolicy": "batch.SuccessPolicy",
     "podFailurePolicy": "batch.PodFailurePolicy",
 }

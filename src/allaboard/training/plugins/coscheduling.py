@@ -26,7 +26,7 @@ class Coscheduling:
         policy = info.gang_policy.get("coscheduling")
         if policy is None or (facts.has(KIND, job.name) and not job.suspended):
             return
-        spec = gangs.size(info, facts)
+        spec = {"minResources": {}, **gangs.size(info, facts)}  # said, even where nobody asks for anything
         if (timeout := policy.get("scheduleTimeoutSeconds")) is not None:
             spec["scheduleTimeoutSeconds"] = timeout
         yield job.child(KIND.api_version, KIND.kind, job.name, spec=spec)
