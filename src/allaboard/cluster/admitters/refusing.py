@@ -16,7 +16,7 @@ def forbidden(request: Request, why: str, causes: Sequence[Cause] = ()) -> Forbi
 
 
 def forbidden_early(request: Request, why: str, causes: Sequence[Cause] = ()) -> Forbidden:
-    """Said by a hook that changes objects: upstream asks it before a name is made, so it knows only how that begins."""
+    """Said by a hook that changes objects: upstream asks it before a name is made, so it knows the beginning only."""
     name = request.key.name
     beginning = ((request.new or {}).get("metadata") or {}).get("generateName") or ""
     if request.operation == "CREATE" and beginning and name[:-RANDOM] == beginning[: len(name) - RANDOM]:
