@@ -51,7 +51,7 @@ def test_a_real_launcher_starts_every_rank(family, tmp_path):
     root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     path = f"{os.path.dirname(program)}:{os.environ['PATH']}"
     words, variables = [program, "-n", "3", "printenv", rank], {**os.environ, **root, **variables, "PATH": path}
-    # A standard input that stays open: MPICH passes the end of it on, and dies of SIGPIPE where the ranks are over already.
+    # A standard input that stays open: MPICH passes its end on, and dies of SIGPIPE where the ranks are over already.
     reading, writing = os.pipe()
     run = subprocess.run(
         words, env=variables, stdin=reading, capture_output=True, text=True, timeout=PATIENCE, check=False
