@@ -295,3 +295,14 @@ def test_hooks_stand_in_upstreams_order_and_each_once():
     assert names.index("NamespaceLifecycle") == 0
     assert names.index("LimitRanger") < names.index("ServiceAccount") < names.index("Priority")
     assert names[-1] == "ResourceQuota"
+
+
+@pytest.mark.parametrize(
+    ("name", "beginning", "said"),
+    [("j-abcde", "j-", "j-"), ("j" * 58 + "abcde", "j" * 63 + "-", "j" * 63 + "-"), ("mine", "j-", "mine")],
+)
+def test_a_pod_is_refused_by_the_beginning_of_a_name_that_was_made_for_it(name, beginning, said):
+    pod = a_pod(serviceAccountName="me")
+    pod["metadata"] |= {"name": name, "generateName": beginning}
+    want = f'pods "{said}" is forbidden: error looking up service account ns/me: serviceaccount "me" not found'
+    assert refusal(kinds.POD, pod, *PLAIN).message == want
