@@ -21,11 +21,7 @@ def test_state_survives_down_and_up(newcomer):
 
 
 def test_a_job_that_ended_with_its_plane_starts_again_on_the_nodes_of_the_next(newcomer, tmp_path):
-    script = tmp_path / "slow.py"
-    script.write_text(newcomer.waits)
-    assert newcomer.aboard("up", "--port=0", "--nodes=2").code == 0
-    assert newcomer.aboard("run", str(script), "--nodes=2", "--name=slow", "--detach").code == 0
-    assert newcomer.aboard("wait", "slow", "--for=running", "--timeout=240").code == 0
+    train_slowly(newcomer, tmp_path, "--nodes=2", ranks=2)
     assert newcomer.aboard("down").code == 0
     assert newcomer.processes() == []
     assert newcomer.aboard("up", "--port=0", "--nodes=1").code == 0
@@ -36,11 +32,7 @@ def test_a_job_that_ended_with_its_plane_starts_again_on_the_nodes_of_the_next(n
 
 
 def test_a_plane_killed_in_the_middle_of_training_comes_back_to_its_job(newcomer, tmp_path):
-    script = tmp_path / "slow.py"
-    script.write_text(newcomer.waits)
-    assert newcomer.aboard("up", "--port=0").code == 0
-    assert newcomer.aboard("run", str(script), "--nodes=2", "--name=slow", "--detach").code == 0
-    assert newcomer.aboard("wait", "slow", "--for=running", "--timeout=240").code == 0
+    train_slowly(newcomer, tmp_path, ranks=2)
     kill_plane(newcomer)
     assert "aboard up" in newcomer.aboard("ps").err
     assert newcomer.aboard("up", "--port=0").code == 0
@@ -54,11 +46,7 @@ def test_a_plane_killed_in_the_middle_of_training_comes_back_to_its_job(newcomer
 
 
 def test_what_a_plane_that_died_left_running_is_ended_by_down(newcomer, tmp_path):
-    script = tmp_path / "slow.py"
-    script.write_text(newcomer.waits)
-    assert newcomer.aboard("up", "--port=0").code == 0
-    assert newcomer.aboard("run", str(script), "--name=slow", "--detach").code == 0
-    assert newcomer.aboard("wait", "slow", "--for=running", "--timeout=240").code == 0
+    train_slowly(newcomer, tmp_path)
     kill_plane(newcomer)
     ended = newcomer.aboard("down")
     assert (ended.code, "the plane had died" in ended.err) == (0, True), ended.err
@@ -67,11 +55,7 @@ def test_what_a_plane_that_died_left_running_is_ended_by_down(newcomer, tmp_path
 
 
 def test_what_is_left_when_plane_and_agent_died_is_ended_by_down(newcomer, tmp_path):
-    script = tmp_path / "slow.py"
-    script.write_text(newcomer.waits)
-    assert newcomer.aboard("up", "--port=0").code == 0
-    assert newcomer.aboard("run", str(script), "--name=slow", "--detach").code == 0
-    assert newcomer.aboard("wait", "slow", "--for=running", "--timeout=240").code == 0
+    train_slowly(newcomer, tmp_path)
     kill_plane(newcomer)
     end_process(post.holder(newcomer.home / "node"), signal.SIGKILL)
     assert newcomer.processes() != []
@@ -96,6 +80,15 @@ def test_ctrl_c_deletes_the_job_when_asked_to(newcomer, tmp_path):
     code, err = interrupted(newcomer, "run", str(script), "--name=slow", "--delete-on-interrupt")
     assert (code, "slow deleted" in err) == (130, True), err
     assert "slow" not in newcomer.aboard("get", "tj", "-o", "name").out
+
+
+def train_slowly(person, folder, *plane, ranks=1):
+    """A plane, and a job on it that runs until it is released."""
+    script = folder / "slow.py"
+    script.write_text(person.waits)
+    assert person.aboard("up", "--port=0", *plane).code == 0
+    assert person.aboard("run", str(script), f"--nodes={ranks}", "--name=slow", "--detach").code == 0
+    assert person.aboard("wait", "slow", "--for=running", "--timeout=240").code == 0
 
 
 def kill_plane(person):
