@@ -157,6 +157,11 @@ class Chain:
         if self.webhooks is not None and self.webhooks.are_there():
             await self.webhooks.validate(request)
 
+    def treats_alike(self, request: Request) -> bool:
+        """Whether whoever may change this document would do the same to the next one of its batch."""
+        steps = self._steps("mutate", request)
+        return all(_is_alike(getattr(hook, "alike", False), request.new) for hook, _ in steps)
+
     def asks_outside(self) -> bool:
         """Whether anybody outside this process has a say."""
         return self.webhooks is not None and self.webhooks.are_there()
@@ -170,6 +175,10 @@ class Chain:
                 self._asked.clear()
             steps = self._asked[question] = tuple((hook, getattr(hook, point)) for hook in interested)
         return steps
+
+
+def _is_alike(says: bool | Callable[[Document | None], bool], document: Document | None) -> bool:
+    return says if isinstance(says, bool) else says(document)
 
 
 def _beyond_metadata(new: Document, old: Document | None) -> bool:

@@ -16,6 +16,7 @@ from allaboard.cluster.ownership import track
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.registry import table_of
 from allaboard.cluster.rules import Rules
+from allaboard.cluster.siblings import Siblings
 from allaboard.cluster.store import Happening, Item, encode
 from allaboard.cluster.versions import kept, ready, served, stored
 
@@ -29,9 +30,40 @@ async def create(cluster: Cluster, place: Place, document: Document, ask: Ask, d
     return await born(cluster, place, owned(cluster, place, accepted(place, document, ask, duplicates), ask), ask)
 
 
-async def begin(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Happening:
-    """Admit a new document; the change is not committed yet, which the caller does at once."""
-    return await put_admitted(cluster, place, owned(cluster, place, accepted(place, document, ask), ask), ask)
+async def begin(cluster: Cluster, place: Place, document: Document, ask: Ask, siblings: Siblings) -> Happening:
+    """Admit one document of a batch; the change is not committed yet, which the caller does at once."""
+    if (draft := await sibling(cluster, place, document, ask, siblings)) is not None:
+        return put_ready(cluster, place, draft)
+    change = await put_admitted(cluster, place, owned(cluster, place, accepted(place, document, ask), ask), ask)
+    if is_model(cluster, place, document, ask):
+        siblings.note(place.rules, document, cluster.store.document(change.item))
+    return change
+
+
+async def begin_draft(cluster: Cluster, place: Place, document: Document, ask: Ask, siblings: Siblings) -> Document:
+    """One document of a batch as it would be stored, admitted and valid."""
+    draft = await sibling(cluster, place, document, ask, siblings)
+    if draft is None:
+        tracked = owned(cluster, place, accepted(place, document, ask), ask)
+        draft = stored(place.rules, await kept(place.rules, await drafted(cluster, place, tracked, ask)))
+        if is_model(cluster, place, document, ask):
+            siblings.note(place.rules, document, draft)
+    return draft
+
+
+async def sibling(cluster: Cluster, place: Place, document: Document, ask: Ask, siblings: Siblings) -> Document | None:
+    """What becomes of a document that says what the last of its batch said, but for its words; None of any other."""
+    draft = siblings.like_the_last(place.rules, document, cluster.world)
+    if draft is not None:
+        await cluster.chain.validate(request_for(place, ask, draft, None))
+    return draft
+
+
+def is_model(cluster: Cluster, place: Place, document: Document, ask: Ask) -> bool:
+    """Whether the next document of a batch may be made after this one."""
+    if not place.rules.apart or place.rules.converter is not None or not name_of(document):
+        return False
+    return cluster.chain.treats_alike(request_for(place, ask, document, None))
 
 
 def owned(cluster: Cluster, place: Place, document: Document, ask: Ask) -> Document:
@@ -119,13 +151,18 @@ def placed(place: Place, document: Document) -> Document:
 
 def put_new(cluster: Cluster, place: Place, draft: Document) -> Happening:
     """The change that stores a new document; AlreadyExists where the name is taken."""
+    return put_ready(cluster, place, stored(place.rules, draft))
+
+
+def put_ready(cluster: Cluster, place: Place, draft: Document) -> Happening:
+    """The same, of a document that is in order."""
     table, name = table_of(place.rules), name_of(draft)
     before = cluster.store.table(table).latest(Key(place.key.namespace, name))
     if before is not None:
         raise _taken(cluster, place, before, name)
     if place.rules.incomplete is not None and place.rules.incomplete(draft):
         cluster.incomplete.add(draft["metadata"]["uid"])
-    return cluster.store.put(table, stored(place.rules, draft), None)
+    return cluster.store.put(table, draft, None)
 
 
 def _taken(cluster: Cluster, place: Place, before: Item, name: str) -> AlreadyExists:

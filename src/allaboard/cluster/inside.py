@@ -13,15 +13,15 @@ from allaboard.api.selectors import parse_fields, parse_labels
 from allaboard.cluster import refusals
 from allaboard.cluster.access import SYSTEM, User
 from allaboard.cluster.ask import Ask, Place, Unheard
-from allaboard.cluster.create import accepted, begin, create, drafted, put_new
+from allaboard.cluster.create import begin, begin_draft, create, put_ready
 from allaboard.cluster.delete import Wish, begin_delete, delete
-from allaboard.cluster.ownership import track
 from allaboard.cluster.patch import Patch, apply, begin_apply, patch
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.pods import begin_bind, bind
 from allaboard.cluster.read import Query, acceptor, found, listed
 from allaboard.cluster.registry import table_of
 from allaboard.cluster.rules import Rules
+from allaboard.cluster.siblings import Siblings
 from allaboard.cluster.store import Happening, Item
 from allaboard.cluster.update import update
 from allaboard.cluster.versions import ready, shown
@@ -109,15 +109,18 @@ class Inside:
 
     async def together(self, documents: Sequence[Document], *, manager: str) -> Documents:
         """Everything is admitted before anything is stored, and stored in one transaction."""
-        ask = self._ask(manager)
-        drafts = [(place, await self._draft(place, document, ask)) for place, document in map(self._at, documents)]
+        ask, siblings = self._ask(manager), Siblings()
+        drafts = [
+            (place, await begin_draft(self.cluster, place, document, ask, siblings))
+            for place, document in map(self._at, documents)
+        ]
         head = {(table_of(place.rules), key_of(draft)) for place, draft in drafts}
         for place, draft in drafts:
             if self.cluster.latest(place._replace(key=key_of(draft))) is not None:
                 raise refusals.already_exists(place.rules.kind, key_of(draft).name)
         if len(head) != len(drafts):
             raise refusals.already_exists(drafts[0][0].rules.kind, key_of(drafts[0][1]).name)
-        changes = [put_new(self.cluster, place, draft) for place, draft in drafts]
+        changes = [put_ready(self.cluster, place, draft) for place, draft in drafts]
         await self.cluster.store.commit(*changes)
         return [self._told(change.item) for change in changes]
 
@@ -128,8 +131,8 @@ class Inside:
         """
         if self.cluster.chain.asks_outside():
             return None
-        ask = self._ask(manager)
-        begun = await self._committed(self._create_begun(kind, document, ask) for kind, document in writes)
+        ask, siblings = self._ask(manager), Siblings()
+        begun = await self._committed(self._create_begun(kind, document, ask, siblings) for kind, document in writes)
         return [changes if isinstance(changes, ApiError) else self._told(changes[0].item) for changes in begun]
 
     async def apply_new(self, writes: Sequence[tuple[Kind, Document]], *, manager: str) -> Answers | None:
@@ -170,10 +173,10 @@ class Inside:
         await committed
         return begun
 
-    async def _create_begun(self, kind: Kind, document: Document, ask: Ask) -> Begun:
+    async def _create_begun(self, kind: Kind, document: Document, ask: Ask, siblings: Siblings) -> Begun:
         try:
             place = self._place(kind, Key(namespace_of(document), ""))
-            return (await begin(self.cluster, place, document, ask),)
+            return (await begin(self.cluster, place, document, ask, siblings),)
         except ApiError as error:
             return error
 
@@ -197,10 +200,6 @@ class Inside:
 
     async def bind(self, pod: Key, uid: str, node: str) -> None:
         await bind(self.cluster, self._place(POD, pod, "binding"), _binding(pod, uid, node), self._ask("unknown"))
-
-    async def _draft(self, place: Place, document: Document, ask: Ask) -> Document:
-        tracked = track(place, accepted(place, document, ask), None, ask, self.cluster.world.now())
-        return await drafted(self.cluster, place, tracked, ask)
 
     def _at(self, document: Document) -> tuple[Place, Document]:
         rules = self.cluster.registry.named(document["apiVersion"], document["kind"])

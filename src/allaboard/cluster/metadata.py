@@ -148,7 +148,7 @@ def annotation_causes(annotations: Document, field: str) -> list[Cause]:
     for key in annotations:
         if words := annotation_key(key):
             found += complaints.all_invalid(field, key, words)
-    return [*found, complaints.too_long(field, ANNOTATIONS_LIMIT)] if _is_long(annotations) else found
+    return [*found, complaints.too_long(field, ANNOTATIONS_LIMIT)] if is_long(annotations) else found
 
 
 @lru_cache(maxsize=4096)
@@ -156,7 +156,7 @@ def annotation_key(key: str) -> tuple[str, ...]:
     return label_key(key.lower())
 
 
-def _is_long(annotations: Document) -> bool:
+def is_long(annotations: Document) -> bool:
     """Counted in bytes, which are four for a character at most: mostly the characters tell."""
     if 4 * (sum(map(len, annotations)) + sum(map(len, annotations.values()))) <= ANNOTATIONS_LIMIT:
         return False

@@ -15,7 +15,7 @@ from allaboard.api import names
 from allaboard.api.documents import Document, without
 from allaboard.api.errors import Cause
 from allaboard.api.kinds import Kind
-from allaboard.cluster import metadata
+from allaboard.cluster import metadata, words
 from allaboard.cluster.converting import Converter, Reach
 from allaboard.cluster.molds import Molds
 from allaboard.schema import builtin
@@ -118,6 +118,7 @@ class Rules:
     judged_as: Kind | None = None  # the kind that refusals name, where it is another
     incomplete: Callable[[Document], bool] | None = None  # what creation leaves for the next write to store
     molds: Molds | None = None  # where many objects of the kind are made from one template
+    own_words: words.Apart | None = None  # where objects made in one batch may differ, besides their names
     refusal: str = ""  # why nobody may write one
     since: int = 0  # the revision of this schema; what was stored before is read through it
     lasting: bool = False  # the kind of a definition that never changed, in its only version
@@ -128,6 +129,15 @@ class Rules:
     def structure(self) -> Structure:
         """The schema, compiled when first needed."""
         return Structure(self.schema, self.lasting)
+
+    @cached_property
+    def apart(self) -> words.Apart:
+        """Everything in which objects made in one batch may differ without being anything else."""
+        if self.custom:
+            return words.of_custom(self.structure.root, self.names)
+        if self.own_words is None:
+            return {}
+        return words.together(self.own_words, self.names)
 
     @cached_property
     def versions(self) -> frozenset[str]:

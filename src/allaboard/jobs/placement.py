@@ -48,6 +48,10 @@ class PodDefaults:
     subresources: tuple[str, ...] = ("",)
     selector = OF_JOB_SETS
 
+    def alike(self, pod: Document) -> bool:
+        """Pods with a domain of their own are led by the first."""
+        return not domain_key(pod)
+
     def mutate(self, request: Request, view: View) -> Document | None:
         pod = request.new
         if pod is None or labels.JOBSET_NAME not in labels_of(pod) or names.NODE_SELECTOR in annotations_of(pod):

@@ -57,6 +57,8 @@ class Hook(Protocol):
     Both methods are optional: `mutate(request, view) -> Document | None` (None: unchanged) and
     `validate(request, view) -> Verdict`. Also optional, and for a real API server only: `selector` (labels) and
     `condition` (a CEL expression) say which documents it asks about, `is_courtesy` that it may go on without us.
+    For our own server only: `alike`, or `alike(document)`, says that `mutate` would do to documents made together that
+    differ in their names and numbers what it did to the first of them, so that it need not be asked about the others.
     """
 
     name: str

@@ -355,6 +355,7 @@ class Births:
     """
 
     name = "mpod.aboard.dev"
+    alike = True
     is_courtesy = True
     selector = OF_JOB_SETS
     kinds = (POD,)

@@ -18,6 +18,7 @@ _LETTER_OF = bytes(LETTERS[byte % len(LETTERS)] for byte in range(256))
 class ServiceAccounts:
     name = "ServiceAccount"
     prefix = False
+    alike = True
     kinds = (kinds.POD,)
     operations = ("CREATE",)
 
@@ -49,7 +50,7 @@ def wants_token(spec: Document, account: Document) -> bool:
 def with_token(spec: Document, uid: str) -> Document:
     """The parts of a pod spec that change when every container that has no token mounted yet gets one.
 
-    The volume's name is made from the uid: no two pods have the same.
+    The volume's name is made from the uid; pods made together have that of the first.
     """
     volumes = spec.get("volumes") or []
     name, mounted = _volume_name(volumes, uid), dict[str, Documents]()

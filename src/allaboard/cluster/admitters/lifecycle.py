@@ -17,6 +17,7 @@ ASKING = "authorization.k8s.io"
 class NamespaceLifecycle:
     name = "NamespaceLifecycle"
     prefix = False
+    alike = True
     operations = ("CREATE", "DELETE")
 
     def mutate(self, request: Request, view: View) -> None:

@@ -13,6 +13,7 @@ ANNOTATION = "kubernetes.io/limit-ranger"
 class LimitRanges:
     name = "LimitRanger"
     prefix = False
+    alike = True
     kinds = (kinds.POD, kinds.CLAIM)
     operations = ("CREATE", "UPDATE")
 

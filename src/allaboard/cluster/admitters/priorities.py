@@ -15,6 +15,7 @@ COMPUTED = "must not be provided in pod spec; priority admission controller comp
 class Priorities:
     name = "Priority"
     prefix = False
+    alike = True
     kinds = (kinds.POD,)
     operations = ("CREATE",)
 

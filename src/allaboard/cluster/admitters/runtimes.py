@@ -11,6 +11,7 @@ from allaboard.cluster.admitters.refusing import forbidden_early
 class RuntimeClasses:
     name = "RuntimeClass"
     prefix = False
+    alike = True
     kinds = (kinds.POD,)
     operations = ("CREATE",)
 

@@ -31,6 +31,7 @@ class NewNodesWait:
 class Tolerations:
     name = "DefaultTolerationSeconds"
     prefix = False
+    alike = True
     kinds = (kinds.POD,)
     operations = ("CREATE", "UPDATE")
 

@@ -13,6 +13,7 @@ from allaboard.cluster.kinds import shown
 from allaboard.cluster.kinds.shown import column
 from allaboard.cluster.metadata import path_segment
 from allaboard.cluster.rules import Column, Rules, Value, built_in
+from allaboard.cluster.words import text
 
 WORD_LIMIT = 128
 NOTE_LIMIT = 1024
@@ -192,6 +193,10 @@ RULES: tuple[Rules, ...] = (
         create_on_update=True,
         columns=COLUMNS,
         row=row,
+        own_words={
+            "involvedObject": {"name": text, "uid": text, "resourceVersion": text},
+            "message": lambda word: 0 < len(word.encode()) <= NOTE_LIMIT,
+        },
     ),
     replace(
         _NEW,

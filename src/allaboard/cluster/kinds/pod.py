@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime
 
-from allaboard.api import kinds, quantity
+from allaboard.api import kinds, names, quantity
 from allaboard.api.documents import Document, dig
 from allaboard.api.errors import Cause
+from allaboard.api.labels import COMPLETION_INDEX
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import containers, gated, podchange, podnotes, podspec, podview, podwarnings, selected
 from allaboard.cluster.molds import Molds
 from allaboard.cluster.rules import Rules, Value, built_in
+from allaboard.cluster.words import label, text
 
 
 def default(pod: Document) -> Document:
@@ -214,5 +216,9 @@ RULES: tuple[Rules, ...] = (
         columns=podview.COLUMNS,
         row=podview.row,
         molds=Molds("hostname", rest=_with_status),
+        own_words={
+            "metadata": {"labels": {COMPLETION_INDEX: label}, "annotations": {COMPLETION_INDEX: text}},
+            "spec": {"hostname": lambda word: word != "" and not names.dns_label(word)},
+        },
     ),
 )
