@@ -7,8 +7,9 @@ A hook is any object with a `name` and one or both of `mutate(request, view)` an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 from allaboard.api.documents import Document, Documents, Key
 from allaboard.api.errors import ApiError
@@ -17,8 +18,7 @@ from allaboard.cluster.access import User
 from allaboard.cluster.rules import Rules
 
 
-@dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct):
     """What is about to happen. `new` is None for DELETE, `old` for CREATE."""
 
     operation: str  # CREATE, UPDATE, DELETE or CONNECT
@@ -29,8 +29,8 @@ class Request:
     subresource: str
     user: User
     dry_run: bool = False
-    options: Document = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)  # what the client will be told beside the answer
+    options: Document = {}
+    warnings: list[str] = []  # what the client will be told beside the answer
     amended: bool = False  # by somebody who leaves defaults to the server, as webhooks do; built-in admission does not
 
     @property

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from allaboard.api.documents import Document, Key
 from allaboard.cluster.access import SYSTEM, User
@@ -27,8 +28,7 @@ class Unheard(list[str]):
     def extend(self, _words: Iterable[str]) -> None: ...
 
 
-@dataclass(slots=True)
-class Ask:
+class Ask(msgspec.Struct):
     """Who asks and how; `warnings` collects what the client is told beside the answer."""
 
     user: User = SYSTEM
@@ -36,5 +36,5 @@ class Ask:
     dry_run: bool = False
     validation: str = "Warn"  # fieldValidation: Strict, Warn or Ignore
     force: bool = False
-    options: Document = field(default_factory=dict)  # as admission is shown them
-    warnings: list[str] = field(default_factory=list)
+    options: Document = {}  # as admission is shown them
+    warnings: list[str] = []

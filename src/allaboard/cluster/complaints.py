@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -82,9 +82,9 @@ def too_many(field: str, count: int, limit: int) -> Cause:
     return Cause("FieldValueTooMany", field, f"Too many: {count}: must have at most {limit} {items}")
 
 
-def all_invalid(field: str, value: object, complaints: Iterable[str]) -> list[Cause]:
+def all_invalid(field: str, value: object, complaints: Sequence[str]) -> list[Cause]:
     """One cause for each complaint about the same value."""
-    return [invalid(field, value, why) for why in complaints]
+    return [invalid(field, value, why) for why in complaints] if complaints else []
 
 
 def immutable(field: str, new: object, old: object) -> list[Cause]:

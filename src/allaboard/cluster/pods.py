@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
+from msgspec import structs
+
 from allaboard.api.documents import Document, Documents
 from allaboard.api.errors import BadRequest, Cause, Conflict
 from allaboard.api.kinds import Kind
@@ -75,7 +77,7 @@ async def evict(cluster: Cluster, place: Place, eviction: Document, ask: Ask) ->
     options = eviction.get("deleteOptions") or {}
     if causes := delete_causes(options):
         raise refusals.options_invalid("DeleteOptions", causes)
-    ask = replace(ask, dry_run=ask.dry_run or bool(options.get("dryRun")))
+    ask = structs.replace(ask, dry_run=ask.dry_run or bool(options.get("dryRun")))
     wish = wish_of(options)
     if not ask.dry_run:
         moved = await rewrite(cluster, place, _evicted(place, wish, cluster.world.now()), ask)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
+
+from msgspec.structs import replace
 
 from allaboard.api.documents import Document, dig
 from allaboard.api.documents import replace as replaced

@@ -53,29 +53,30 @@ def _with_words(sent: Document, before: Document, made: Document, apart: Apart) 
         was = before[name]
         if word is was or word == was:
             continue
-        found = _word(word, was, made.get(name), apart.get(name) or apart.get(EACH))
-        if found is None:
+        rule, there = apart.get(name) or apart.get(EACH), made.get(name)
+        if isinstance(rule, Mapping):
+            word = _part(word, was, there, rule)
+        elif rule is None or type(word) is not str or there != was or not rule(word):
             return None
-        changed[name] = found
+        if word is None:
+            return None
+        changed[name] = word
     return {**made, **changed} if changed else made
 
 
-def _word(word: object, was: object, there: object, rule: object) -> object:
-    """What stands in a place where two documents differ; None where no two siblings may."""
-    if isinstance(rule, Mapping):
-        if type(word) is dict and type(was) is dict and type(there) is dict:
-            return _with_words(word, was, there, rule)
-        if (
-            type(word) is list
-            and type(was) is list
-            and type(there) is list
-            and len(word) == len(was) == len(there) == 1
-        ):
-            one = _word(word[0], was[0], there[0], rule)
-            return None if one is None else [one]
-        return None
-    is_word = callable(rule) and type(word) is str and there == was and rule(word)
-    return word if is_word else None
+def _part(sent: object, before: object, made: object, apart: Apart) -> object:
+    """The same for a part of a document, or for the one item of a list."""
+    if type(sent) is dict and type(before) is dict and type(made) is dict:
+        return _with_words(sent, before, made, apart)
+    if (
+        type(sent) is list
+        and type(before) is list
+        and type(made) is list
+        and len(sent) == len(before) == len(made) == 1
+    ):
+        one = _part(sent[0], before[0], made[0], apart)
+        return None if one is None else [one]
+    return None
 
 
 def _owners_of_fields(metadata: Document, last: Document) -> Documents | None:

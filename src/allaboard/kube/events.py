@@ -8,7 +8,7 @@ from datetime import datetime
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.kinds import EVENT, kind_of
-from allaboard.api.meta import micro_stamp, name_of, namespace_of, revision_of, stamp, uid_of
+from allaboard.api.meta import key_of, micro_stamp, stamp, uid_of
 from allaboard.kube.plan import Create, Event, Patch
 
 REMEMBERED = 4096
@@ -30,7 +30,7 @@ class Recorder:
             self._said[words] = (key, count + 1)
             return Patch(EVENT, key, {"count": count + 1, "lastTimestamp": stamp(now)})
         document = event_document(event, self.source, self.token(), now)
-        self._said[words] = (Key(document["metadata"]["namespace"], document["metadata"]["name"]), 1)
+        self._said[words] = (key_of(document), 1)
         if len(self._said) > REMEMBERED:
             self._said.popitem(last=False)
         return Create(EVENT, document)
@@ -42,20 +42,19 @@ class Recorder:
 
 def event_document(event: Event, source: str, token: str, now: datetime) -> Document:
     """A core/v1 Event, with both timestamps set."""
-    regarding = event.regarding
-    namespace = namespace_of(regarding) or "default"
+    about, moment = reference(event.regarding), stamp(now)
     document: Document = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{name_of(regarding)[:230]}.{token}", "namespace": namespace},
-        "involvedObject": reference(regarding),
+        "metadata": {"name": f"{about['name'][:230]}.{token}", "namespace": about.get("namespace", "default")},
+        "involvedObject": about,
         "reason": event.reason,
         "message": event.message[:LONGEST_MESSAGE],
         "type": event.type,
         "action": event.action or event.reason,
         "count": 1,
-        "firstTimestamp": stamp(now),
-        "lastTimestamp": stamp(now),
+        "firstTimestamp": moment,
+        "lastTimestamp": moment,
         "source": {"component": source},
         "reportingComponent": source,
         "reportingInstance": "",
@@ -71,7 +70,6 @@ def reference(document: Document) -> Document:
     if not api_version:
         known = kind_of(document)
         api_version, kind = known.api_version, known.kind
-    named = {"apiVersion": api_version, "kind": kind, "name": name_of(document), "uid": uid_of(document)}
-    if namespace_of(document):
-        named["namespace"] = namespace_of(document)
-    return {**named, "resourceVersion": revision_of(document)} if revision_of(document) else named
+    metadata = document["metadata"]
+    named = {"apiVersion": api_version, "kind": kind, "name": metadata["name"], "uid": metadata.get("uid", "")}
+    return named | {field: metadata[field] for field in ("namespace", "resourceVersion") if metadata.get(field)}

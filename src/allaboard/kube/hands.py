@@ -91,14 +91,14 @@ class Hands:
         if answers is None:
             return None
         self._writes["apply"] += len(writes)
-        return [await self._answered(write, answer) for write, answer in zip(writes, answers, strict=True)]
+        return await self._answered(writes, answers)
 
     async def _create_all(self, client: Batch, writes: list[Create]) -> list[Written | BaseException] | None:
         answers = await client.many([(write.kind, write.document) for write in writes], manager=self.manager)
         if answers is None:
             return None
         self._writes["create"] += len(writes)
-        return [await self._answered(write, answer) for write, answer in zip(writes, answers, strict=True)]
+        return await self._answered(writes, answers)
 
     async def _bind_all(self, client: Batch, writes: list[Bind]) -> list[Written | BaseException]:
         self._writes["bind"] += len(writes)
@@ -118,14 +118,21 @@ class Hands:
             for write, refusal in zip(writes, refusals, strict=True)
         ]
 
-    async def _answered(self, write: Apply | Create, answer: Document | ApiError) -> Written | ApiError:
-        if not isinstance(answer, ApiError):
-            return [(write.kind, answer)]
-        if isinstance(answer, AlreadyExists) and isinstance(write, Create):
+    async def _answered(
+        self, writes: Sequence[Apply | Create], answers: Sequence[Document | ApiError]
+    ) -> list[Written | BaseException]:
+        return [
+            await self._refusal(write, answer) if isinstance(answer, ApiError) else [(write.kind, answer)]
+            for write, answer in zip(writes, answers, strict=True)
+        ]
+
+    async def _refusal(self, write: Apply | Create, error: ApiError) -> Written | BaseException:
+        """What a refusal comes to; who made what exists already got what was wanted."""
+        if isinstance(error, AlreadyExists) and isinstance(write, Create):
             return []
-        if isinstance(answer, Invalid | Forbidden | NotFound):
-            await self._complain(write, answer)
-        return answer
+        if isinstance(error, Invalid | Forbidden | NotFound):
+            await self._complain(write, error)
+        return error
 
     async def _write(self, write: Write) -> Written:
         self._writes[VERBS[type(write)]] += 1
