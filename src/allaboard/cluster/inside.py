@@ -188,7 +188,7 @@ class Inside:
 
     async def _bind_begun(self, pod: Key, uid: str, node: str) -> Begun:
         try:
-            return (begin_bind(self.cluster, self._place(POD, pod, "binding"), _binding(pod, uid, node)),)
+            return (begin_bind(self.cluster, self._place(POD, pod, "binding"), uid, node),)
         except ApiError as error:
             return error
 

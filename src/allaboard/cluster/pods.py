@@ -15,11 +15,12 @@ from allaboard.api.meta import is_leaving, stamp
 from allaboard.cluster import refusals
 from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.delete import Outcome, Wish, check, delete
-from allaboard.cluster.kinds.pod import bound
+from allaboard.cluster.kinds.pod import bound, marked
 from allaboard.cluster.options import delete_causes
 from allaboard.cluster.plane import Cluster
+from allaboard.cluster.registry import table_of
 from allaboard.cluster.store import Happening
-from allaboard.cluster.update import Build, begin_rewrite, check_uid, rewrite
+from allaboard.cluster.update import Build, check_uid, rewrite
 
 LOG_OPTIONS = Kind("", "v1", "PodLogOptions", "")
 
@@ -29,9 +30,15 @@ async def bind(cluster: Cluster, place: Place, binding: Document, ask: Ask) -> N
     await rewrite(cluster, place, _with_node(cluster, place, binding), ask)
 
 
-def begin_bind(cluster: Cluster, place: Place, binding: Document) -> Happening:
+def begin_bind(cluster: Cluster, place: Place, uid: str, node: str) -> Happening:
     """The change that gives a pod its node; it is not committed yet, which the caller does at once."""
-    return begin_rewrite(cluster, place, _with_node(cluster, place, binding))
+    before = cluster.latest(place)
+    if before is None:
+        raise refusals.not_found(place.rules.kind, place.key.name)
+    pod = cluster.store.document(before)
+    check_uid(place, uid, pod)
+    check_bindable(place, pod)
+    return cluster.store.put(table_of(place.rules), bound(pod, node, cluster.world.now()), before)
 
 
 def _with_node(cluster: Cluster, place: Place, binding: Document) -> Build:
@@ -39,9 +46,9 @@ def _with_node(cluster: Cluster, place: Place, binding: Document) -> Build:
     check_binding(target)
 
     def build(pod: Document) -> Document:
-        check_uid(place, {"metadata": metadata}, pod)
+        check_uid(place, metadata.get("uid"), pod)
         check_bindable(place, pod)
-        return bound(pod, {"metadata": metadata, "target": target}, cluster.world.now())
+        return bound(marked(pod, metadata), target["name"], cluster.world.now())
 
     return build
 

@@ -115,7 +115,7 @@ async def write_scale(cluster: Cluster, place: Place, wanted: Document | Patch, 
         scale = patched_document(place, wanted, shown(place, old)) if isinstance(wanted, Patch) else wanted
         stated = {"metadata": scale.get("metadata") or {}}
         check_names(place, stated)
-        check_uid(place, stated, old)
+        check_uid(place, stated["metadata"].get("uid"), old)
         check_revision(place, stated, old)
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         if not isinstance(replicas, int):

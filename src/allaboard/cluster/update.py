@@ -17,7 +17,7 @@ from allaboard.cluster.intake import accept, check_kind, single_owners
 from allaboard.cluster.ownership import track
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.registry import table_of
-from allaboard.cluster.store import Happening, Item, encode
+from allaboard.cluster.store import Item, encode
 from allaboard.cluster.versions import kept, ready, served, stored
 
 TRIES = 8  # how often a write starts over because another came between
@@ -44,7 +44,7 @@ async def update(
 
     def build(old: Document) -> Document:
         check_revision(place, document, old, required=not rules.unconditional_update)
-        check_uid(place, document, old)
+        check_uid(place, document["metadata"].get("uid"), old)
         return track(place, document, old, ask, cluster.world.now())
 
     return await change(cluster, place, build, ask), False
@@ -82,14 +82,6 @@ async def rewrite(cluster: Cluster, place: Place, build: Build, ask: Ask) -> Ite
         raise refusals.not_found(place.rules.kind, place.key.name)
     built = build(cluster.store.document(before))
     return await _stored(cluster, place, Written(built, built), before, ask)
-
-
-def begin_rewrite(cluster: Cluster, place: Place, build: Build) -> Happening:
-    """The change that such a write is, for one that does change something; the caller commits it at once."""
-    before = cluster.latest(place)
-    if before is None:
-        raise refusals.not_found(place.rules.kind, place.key.name)
-    return cluster.store.put(table_of(place.rules), stored(place.rules, build(cluster.store.document(before))), before)
 
 
 async def drafted(cluster: Cluster, place: Place, new: Document, old: Document, ask: Ask) -> Document:
@@ -169,9 +161,9 @@ def _unconditional(place: Place) -> Invalid:
     return refusals.invalid(kind, place.key.name, [Cause("FieldValueInvalid", "metadata.resourceVersion", words)])
 
 
-def check_uid(place: Place, document: Document, old: Document) -> None:
+def check_uid(place: Place, stated: str | None, old: Document) -> None:
     """Refuse a write that was meant for a namesake."""
-    stated, found = document["metadata"].get("uid"), old["metadata"]["uid"]
+    found = old["metadata"]["uid"]
     if stated and stated != found:
         raise refusals.uid_differs(place.rules.kind, registry_path(place), stated, found)
 

@@ -9,6 +9,7 @@ from allaboard.api import kinds, names, quantity
 from allaboard.api.documents import Document, dig
 from allaboard.api.errors import Cause
 from allaboard.api.labels import COMPLETION_INDEX
+from allaboard.api.meta import stamp
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds import containers, gated, podchange, podnotes, podspec, podview, podwarnings, selected
 from allaboard.cluster.molds import Molds
@@ -158,26 +159,22 @@ def grace(pod: Document, asked: int | None) -> int:
     return int(seconds) if seconds >= 0 else 1
 
 
-def bound(pod: Document, binding: Document, now: datetime) -> Document:
-    """The pod with the node, labels and annotations a Binding gives it."""
+def bound(pod: Document, node: str, now: datetime) -> Document:
+    """The pod on its node."""
     status = pod.get("status") or {}
-    scheduled = {
-        "type": "PodScheduled",
-        "status": "True",
-        "lastProbeTime": None,
-        "lastTransitionTime": now.strftime("%Y-%m-%dT%H:%M:%SZ"),
-    }
+    scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": stamp(now)}
     others = [c for c in status.get("conditions") or () if c.get("type") != "PodScheduled"]
-    metadata = dict(pod["metadata"])
-    for part in ("annotations", "labels"):
-        if given := binding.get("metadata", {}).get(part):
-            metadata[part] = {**(metadata.get(part) or {}), **given}
-    return {
-        **pod,
-        "metadata": metadata,
-        "spec": {**pod["spec"], "nodeName": binding["target"]["name"]},
-        "status": {**status, "conditions": [*others, scheduled]},
-    }
+    conditions = [*others, scheduled]
+    return {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": {**status, "conditions": conditions}}
+
+
+def marked(pod: Document, binding: Document) -> Document:
+    """The pod with the labels and annotations that the metadata of a Binding gives it."""
+    given = {part: binding[part] for part in ("annotations", "labels") if binding.get(part)}
+    if not given:
+        return pod
+    worn = {part: {**(pod["metadata"].get(part) or {}), **more} for part, more in given.items()}
+    return {**pod, "metadata": {**pod["metadata"], **worn}}
 
 
 def _text(*path: str) -> Value:
