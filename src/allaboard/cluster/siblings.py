@@ -6,8 +6,6 @@ of one batch nothing else happens, so that whatever was found out about the firs
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from allaboard.api.documents import Document, Documents
 from allaboard.api.meta import stamp
 from allaboard.cluster.metadata import is_long
@@ -54,7 +52,7 @@ def _with_words(sent: Document, before: Document, made: Document, apart: Apart) 
         if word is was or word == was:
             continue
         rule, there = apart.get(name) or apart.get(EACH), made.get(name)
-        if isinstance(rule, Mapping):
+        if isinstance(rule, dict):
             word = _part(word, was, there, rule)
         elif rule is None or type(word) is not str or there != was or not rule(word):
             return None

@@ -6,14 +6,14 @@ owner of fields.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias, Union
 
 from allaboard.cluster.metadata import NameRule, label_value, masked
 from allaboard.schema.nodes import MAP, Node
 
 Word = Callable[[str], bool]  # whether this text may stand there
-Apart: TypeAlias = Mapping[str, Union[Word, "Apart"]]
+Apart: TypeAlias = dict[str, Union[Word, "Apart"]]
 EACH = ""  # every key of a map; no field has this name
 _PLAIN = frozenset({"type", "description"})
 
@@ -43,7 +43,7 @@ def named(rule: NameRule) -> dict[str, Word | Apart]:
 def together(own: Apart, rule: NameRule) -> Apart:
     """What tells objects of any kind apart, and what a kind adds to it."""
     worn = own.get("metadata", {})
-    assert isinstance(worn, Mapping)
+    assert isinstance(worn, dict)
     return {**own, "metadata": {**named(rule), **worn}}
 
 
