@@ -6,6 +6,7 @@ nothing until a document visits it. Types of the built-in catalogue are shared b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from allaboard.api.documents import Document
@@ -23,10 +24,14 @@ class Node:
     """What a schema says about one place of a document."""
 
     __slots__ = (
-        "_fields", "_items", "_key_defaults", "_ruled", "_steady", "_values", "atomic", "builtin", "closed", "embedded",
-        "keys", "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "ruled",
-        "schema", "shape", "type", "walk", "wholes",
+        "_ruled", "_steady", "atomic", "builtin", "closed", "embedded", "fields", "items", "key_defaults", "keys",
+        "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "ruled", "schema",
+        "shape", "type", "values", "walk", "wholes",
     )  # fmt: skip
+    fields: dict[str, Node]  # the declared ones of a struct
+    values: Node | None  # what every undeclared key holds, where undeclared keys are allowed
+    items: Node
+    key_defaults: dict[str, Any]  # of the fields that identify an item of this list (`protocol: TCP`)
 
     def __init__(self, schema: Document, *, name: str = "", built_in: bool = False) -> None:
         self.schema = schema
@@ -47,10 +52,6 @@ class Node:
             filter(None, str(schema.get("x-kubernetes-patch-strategy", "")).split(","))
         )
         self.patch_key: str = schema.get("x-kubernetes-patch-merge-key", "")
-        self._fields: dict[str, Node] | None = None
-        self._values: Node | None = None
-        self._items: Node | None = None
-        self._key_defaults: dict[str, Any] | None = None
         self._ruled: bool | None = None
         self._steady: bool | None = None
         self.walk: Any = None
@@ -67,45 +68,14 @@ class Node:
             return LIST
         return SCALAR if self.type else ANY
 
-    @property
-    def fields(self) -> dict[str, Node]:
-        """The declared fields of a struct."""
-        if self._fields is None:
-            declared = self.schema.get("properties") or {}
-            found = {name: node_of(schema, built_in=self.builtin) for name, schema in declared.items()}
-            if self.embedded:
-                metadata = declared.get("metadata", {})
-                found |= {"apiVersion": STRING, "kind": STRING, "metadata": metadata_of(metadata)}
-            self._fields = found
-        return self._fields
-
-    @property
-    def values(self) -> Node | None:
-        """What every undeclared key holds, where undeclared keys are allowed."""
-        if self._values is None:
-            schema = self.schema.get("additionalProperties")
-            if isinstance(schema, dict):
-                self._values = node_of(schema, built_in=self.builtin)
-            elif self.open or self.shape == ANY:
-                self._values = DEDUCED
-        return self._values
-
-    @property
-    def items(self) -> Node:
-        if self._items is None:
-            schema = self.schema.get("items")
-            self._items = node_of(schema, built_in=self.builtin) if isinstance(schema, dict) else DEDUCED
-        return self._items
-
-    @property
-    def key_defaults(self) -> dict[str, Any]:
-        """Defaults of the fields that identify an item of this list (`protocol: TCP`)."""
-        if self._key_defaults is None:
-            properties = self.items.schema.get("properties") or {}
-            self._key_defaults = {
-                key: properties[key]["default"] for key in self.keys if "default" in properties.get(key, {})
-            }
-        return self._key_defaults
+    def __getattr__(self, name: str) -> Any:
+        """What is made when first asked for; from then on it is read like any other attribute, without a call."""
+        make = _MADE_LATE.get(name)
+        if make is None:
+            raise AttributeError(name)
+        found = make(self)
+        setattr(self, name, found)
+        return found
 
     def child(self, name: str) -> Node | None:
         """The node of a field or map key, None where the schema declares none."""
@@ -131,6 +101,40 @@ class Node:
         if self._steady is None:
             self._steady = self.builtin or not _minds_staying(self.schema)
         return self._steady
+
+
+def _fields(node: Node) -> dict[str, Node]:
+    declared = node.schema.get("properties") or {}
+    found = {name: node_of(schema, built_in=node.builtin) for name, schema in declared.items()}
+    if node.embedded:
+        metadata = declared.get("metadata", {})
+        found |= {"apiVersion": STRING, "kind": STRING, "metadata": metadata_of(metadata)}
+    return found
+
+
+def _values(node: Node) -> Node | None:
+    schema = node.schema.get("additionalProperties")
+    if isinstance(schema, dict):
+        return node_of(schema, built_in=node.builtin)
+    return DEDUCED if node.open or node.shape == ANY else None
+
+
+def _items(node: Node) -> Node:
+    schema = node.schema.get("items")
+    return node_of(schema, built_in=node.builtin) if isinstance(schema, dict) else DEDUCED
+
+
+def _key_defaults(node: Node) -> dict[str, Any]:
+    properties = node.items.schema.get("properties") or {}
+    return {key: properties[key]["default"] for key in node.keys if "default" in properties.get(key, {})}
+
+
+_MADE_LATE: dict[str, Callable[[Node], Any]] = {
+    "fields": _fields,
+    "values": _values,
+    "items": _items,
+    "key_defaults": _key_defaults,
+}
 
 
 def is_closed(node: Node) -> bool:
