@@ -25,8 +25,8 @@ class Node:
 
     __slots__ = (
         "_ruled", "_steady", "atomic", "builtin", "closed", "embedded", "fields", "items", "key_defaults", "keys",
-        "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "ruled", "schema",
-        "shape", "type", "values", "walk", "wholes",
+        "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "ruled",
+        "schema", "shape", "type", "values", "walk",
     )  # fmt: skip
     fields: dict[str, Node]  # the declared ones of a struct
     values: Node | None  # what every undeclared key holds, where undeclared keys are allowed
@@ -57,7 +57,6 @@ class Node:
         self.walk: Any = None
         self.programs: Any = None
         self.merging: Any = None
-        self.wholes: Any = None
         self.ruled: dict[str, Node] | None = None
         self.closed: bool | None = None
 
