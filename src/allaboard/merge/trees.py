@@ -73,8 +73,8 @@ def step_of(node: Node, item: Any) -> str:
 
 def _mark(node: Node, item: Any) -> Any:
     """What a step is remembered by; None where only spelling it out tells (true and 1 are one key of a dict)."""
-    if type(item) is str:
-        return item
+    if node.list_type == "set":
+        return item if type(item) is str else None
     if type(item) is not dict:
         return None
     marks = tuple(map(item.get, node.keys))
