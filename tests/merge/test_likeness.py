@@ -62,7 +62,7 @@ def shaken(document, of):
             )
             where[key] = of.choice(alike or [value])
         elif how < 0.7:
-            where[key] = of.choice(VALUES)
+            where[key] = copy.deepcopy(of.choice(VALUES))
         elif how < 0.8:
             del where[key]
         elif isinstance(value, list) and value:
