@@ -6,7 +6,7 @@ nothing until a document visits it. Types of the built-in catalogue are shared b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from allaboard.api.documents import Document
@@ -22,16 +22,6 @@ _LIST_WORDS = frozenset({"items", "minItems", "maxItems", "uniqueItems"})
 
 class Node:
     """What a schema says about one place of a document."""
-
-    __slots__ = (
-        "_ruled", "_steady", "atomic", "builtin", "closed", "embedded", "fields", "items", "key_defaults", "keys",
-        "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "ruled",
-        "schema", "shape", "type", "values", "walk",
-    )  # fmt: skip
-    fields: dict[str, Node]  # the declared ones of a struct
-    values: Node | None  # what every undeclared key holds, where undeclared keys are allowed
-    items: Node
-    key_defaults: dict[str, Any]  # of the fields that identify an item of this list (`protocol: TCP`)
 
     def __init__(self, schema: Document, *, name: str = "", built_in: bool = False) -> None:
         self.schema = schema
@@ -52,8 +42,6 @@ class Node:
             filter(None, str(schema.get("x-kubernetes-patch-strategy", "")).split(","))
         )
         self.patch_key: str = schema.get("x-kubernetes-patch-merge-key", "")
-        self._ruled: bool | None = None
-        self._steady: bool | None = None
         self.walk: Any = None
         self.programs: Any = None
         self.merging: Any = None
@@ -67,14 +55,35 @@ class Node:
             return LIST
         return SCALAR if self.type else ANY
 
-    def __getattr__(self, name: str) -> Any:
-        """What is made when first asked for; from then on it is read like any other attribute, without a call."""
-        make = _MADE_LATE.get(name)
-        if make is None:
-            raise AttributeError(name)
-        found = make(self)
-        setattr(self, name, found)
+    # What is made late is read hundreds of times per write afterwards: then it is an attribute like any other.
+    @cached_property
+    def fields(self) -> dict[str, Node]:
+        """The declared fields of a struct."""
+        declared = self.schema.get("properties") or {}
+        found = {name: node_of(schema, built_in=self.builtin) for name, schema in declared.items()}
+        if self.embedded:
+            metadata = declared.get("metadata", {})
+            found |= {"apiVersion": STRING, "kind": STRING, "metadata": metadata_of(metadata)}
         return found
+
+    @cached_property
+    def values(self) -> Node | None:
+        """What every undeclared key holds, where undeclared keys are allowed."""
+        schema = self.schema.get("additionalProperties")
+        if isinstance(schema, dict):
+            return node_of(schema, built_in=self.builtin)
+        return DEDUCED if self.open or self.shape == ANY else None
+
+    @cached_property
+    def items(self) -> Node:
+        schema = self.schema.get("items")
+        return node_of(schema, built_in=self.builtin) if isinstance(schema, dict) else DEDUCED
+
+    @cached_property
+    def key_defaults(self) -> dict[str, Any]:
+        """Defaults of the fields that identify an item of this list (`protocol: TCP`)."""
+        properties = self.items.schema.get("properties") or {}
+        return {key: properties[key]["default"] for key in self.keys if "default" in properties.get(key, {})}
 
     def child(self, name: str) -> Node | None:
         """The node of a field or map key, None where the schema declares none."""
@@ -84,56 +93,18 @@ class Node:
     def rules(self) -> list[Document]:
         return self.schema.get("x-kubernetes-validations") or []
 
-    @property
+    @cached_property
     def is_ruled(self) -> bool:
         """Whether a rule stands here or anywhere below (built-in types have none)."""
-        if self._ruled is None:
-            self._ruled = not self.builtin and _mentions_rules(self.schema)
-        return self._ruled
+        return not self.builtin and _mentions_rules(self.schema)
 
-    @property
+    @cached_property
     def is_steady(self) -> bool:
         """Whether no rule here or below could have anything against a value that stays the very same.
 
         What other rules say of such a value is tolerated; those about the change itself mostly forbid one.
         """
-        if self._steady is None:
-            self._steady = self.builtin or not _minds_staying(self.schema)
-        return self._steady
-
-
-def _fields(node: Node) -> dict[str, Node]:
-    declared = node.schema.get("properties") or {}
-    found = {name: node_of(schema, built_in=node.builtin) for name, schema in declared.items()}
-    if node.embedded:
-        metadata = declared.get("metadata", {})
-        found |= {"apiVersion": STRING, "kind": STRING, "metadata": metadata_of(metadata)}
-    return found
-
-
-def _values(node: Node) -> Node | None:
-    schema = node.schema.get("additionalProperties")
-    if isinstance(schema, dict):
-        return node_of(schema, built_in=node.builtin)
-    return DEDUCED if node.open or node.shape == ANY else None
-
-
-def _items(node: Node) -> Node:
-    schema = node.schema.get("items")
-    return node_of(schema, built_in=node.builtin) if isinstance(schema, dict) else DEDUCED
-
-
-def _key_defaults(node: Node) -> dict[str, Any]:
-    properties = node.items.schema.get("properties") or {}
-    return {key: properties[key]["default"] for key in node.keys if "default" in properties.get(key, {})}
-
-
-_MADE_LATE: dict[str, Callable[[Node], Any]] = {
-    "fields": _fields,
-    "values": _values,
-    "items": _items,
-    "key_defaults": _key_defaults,
-}
+        return self.builtin or not _minds_staying(self.schema)
 
 
 def is_closed(node: Node) -> bool:
