@@ -14,7 +14,7 @@ import msgspec
 
 from allaboard.api.documents import Document
 from allaboard.merge.fields import Fields
-from allaboard.merge.trees import child_of, step_of
+from allaboard.merge.trees import ABSENT, child_of, step_of
 from allaboard.schema.nodes import DEDUCED, LIST, Node
 from allaboard.schema.structure import Structure
 
@@ -113,18 +113,16 @@ def _with_owner(fields: Fields, before: str, now: str) -> Fields:
 
 def _like_maps(one: dict[str, Any], other: dict[str, Any], node: Node, keys: tuple[str, ...] = ()) -> bool:
     """The same of two maps; what stands at the keys of a list must be equal as well."""
-    if one.keys() != other.keys():
+    if len(one) != len(other):
         return False
     for name, value in one.items():
-        there = other[name]
+        there = other.get(name, ABSENT)
         if value is there:
             continue
         kind = type(value)
-        if (
-            kind is not type(there)
-            or (not value) is not (not there)
-            or (name in keys and not _is_one_key(value, there))
-        ):
+        if kind is not type(there) or (not value) is not (not there):
+            return False
+        if name in keys and not _is_one_key(value, there):
             return False
         if kind is dict:
             if not _like_maps(value, there, node.fields.get(name) or node.values or DEDUCED):
