@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from allaboard.api.errors import BadRequest, Conflict
 from allaboard.merge.apply import SPEC, STATUS, Actor, apply, ignoring_times, track
 from allaboard.merge.refusals import Unmergeable
+from allaboard.merge.trees import step_of
 from allaboard.schema import structure
 from tests.merge.things import PROPERTIES, THING, VERSION, actor, applied, born, owned, stated, updated
 
@@ -77,6 +78,12 @@ def test_a_script_of_applies(script, spec, owners):
     if owners is not None:
         found = {name.removesuffix("/Apply"): part for name, part in owned(live).items()}
         assert found == {name: part for name, part in owners.items() if part is not None}
+
+
+def test_an_item_is_named_by_what_it_says_whatever_was_named_before():
+    tags, owners = THING.root.fields["spec"].fields["tags"], POD.root.fields["metadata"].fields["ownerReferences"]
+    assert [step_of(tags, item) for item in ({"a": 1}, {"a": 2}, "a")] == ['v:{"a":1}', 'v:{"a":2}', 'v:"a"']
+    assert [step_of(owners, item) for item in ({"uid": "a"}, "a")] == ['k:{"uid":"a"}', 'k:{"uid":""}']
 
 
 CONFLICTS = {

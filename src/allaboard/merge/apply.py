@@ -8,7 +8,6 @@ Upstream: structured-merge-diff (merge/update.go) and apimachinery's managedfiel
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -27,6 +26,7 @@ from allaboard.merge.fields import (
     union,
     without_trees,
 )
+from allaboard.merge.likeness import Sets, found_once
 from allaboard.merge.managers import APPLY, UPDATE, BadEntries, Owner, Owners, capped, conflict, entries_of, owners_of
 from allaboard.merge.reconcile import reconciled
 from allaboard.merge.refusals import Unmergeable
@@ -57,9 +57,6 @@ _NEVER_OWNED = from_paths(
 _UNOWNED = ("f:apiVersion", "f:kind")
 
 
-_NO_CHANGES = Comparison({}, {}, {})
-
-
 class Actor(msgspec.Struct, frozen=True):
     """Who writes: the field manager, the version of the API it speaks, the door it comes through, and the time."""
 
@@ -77,30 +74,31 @@ class Actor(msgspec.Struct, frozen=True):
 def apply(live: Document | None, config: Document, structure: Structure, actor: Actor, *, force: bool) -> Document:
     """The document after an apply; the live one itself where nothing changed at all, ownership included."""
     node = structure.root
-    stated = _stated(config, node, actor)
+    stated, owned = _stated(config, structure, actor)
     live = live if live is not None else blank(structure)
     try:
         owners = owners_of(live.get("metadata", {}).get("managedFields"), trusted=True)
-        owners = owners if structure.lasting else reconciled(owners, node)
+        owners = reconciled(owners, node) if owners and not structure.lasting else owners
     except BadEntries as problem:
         raise Unmergeable(f"failed to decode managed fields: {problem}") from None
     try:
-        laid = _Apply(live, config, node, actor, stated, difference(stated, _NEVER_OWNED))
+        laid = _Apply(live, config, node, actor, stated, owned)
         return _synced(config, laid.result(owners, force=force), actor)
     except RecursionError:
         raise BadRequest(TOO_DEEP) from None
 
 
-def _stated(config: Document, node: Node, actor: Actor) -> Fields:
-    """The fields a configuration states; one that cannot be merged is refused before anything else is looked at."""
+def _stated(config: Document, structure: Structure, actor: Actor) -> Sets:
+    """The fields a configuration states, and those of them that it will own; one that cannot be merged is refused
+    before anything else is looked at."""
     metadata = config.get("metadata") or {}
     owners = metadata.get("managedFields") if isinstance(metadata, dict) else None
     if isinstance(owners, list) and all(isinstance(entry, dict) for entry in owners):
         raise BadRequest("metadata.managedFields must be nil")
     try:
-        return without_trees(field_set(config, node, strict=True), actor.reset)
+        return _fields_of(config, structure, actor.reset)
     except Misfit:
-        found = list(complaints(config, node))
+        found = list(complaints(config, structure.root))
     except RecursionError:
         raise BadRequest(TOO_DEEP) from None
     words = found[0] if len(found) == 1 else "\n".join(["errors:", *(f"  {complaint}" for complaint in found)])
@@ -111,8 +109,13 @@ def _stated(config: Document, node: Node, actor: Actor) -> Fields:
     raise Unmergeable(f"failed to create typed patch object ({where}): {words}")
 
 
-@dataclass(frozen=True, slots=True)
-class _Apply:
+@found_once
+def _fields_of(config: Document, structure: Structure, reset: Fields) -> Sets:
+    stated = without_trees(field_set(config, structure.root, strict=True), reset)
+    return stated, _ownable(stated)
+
+
+class _Apply(msgspec.Struct, frozen=True):
     """One apply on its way: the live document, the configuration, the fields it states and those it will own."""
 
     live: Document
@@ -131,13 +134,14 @@ class _Apply:
         identity = self.actor.owner(APPLY, NOTHING).identity
         last = owners.get(identity)
         merged = self.merged(bare, owners, last)
-        alone = not owners.keys() - {identity}
-        changes = _NO_CHANGES if alone else _seen(compare(bare, merged, self.node), self.actor)
-        if not force:
-            self.check_conflicts(bare, owners, identity, changes)
-        owners = _released(owners, identity, changes)
-        owners[identity] = self.owner(last, changed=merged is not bare and not is_same(merged, bare))
-        return _with_entries(self.live, merged, {key: owner for key, owner in owners.items() if owner.fields})
+        if owners.keys() - {identity}:
+            changes = _seen(compare(bare, merged, self.node), self.actor.reset)
+            if not force:
+                self.check_conflicts(bare, owners, identity, changes)
+            owners = _released(owners, changes)
+        mine = self.owner(last, changed=merged is not bare and not is_same(merged, bare))
+        left = {key: owner for key, owner in (owners | {identity: mine}).items() if owner.fields}
+        return _with_entries(self.live, merged, left)
 
     def merged(self, bare: Document, owners: Owners, last: Owner | None) -> Document:
         """The live document with the configuration laid over it, and without what it no longer states."""
@@ -160,9 +164,12 @@ class _Apply:
         return self.actor.owner(APPLY, last.fields if last and last.fields == fields else fields, time)
 
 
-def _seen(changes: Comparison, actor: Actor) -> Comparison:
-    """The changes as this door sees them."""
-    return Comparison(*(without_trees(part, actor.reset) for part in changes)) if actor.reset else changes
+def _seen(changes: Comparison, reset: Fields) -> Comparison:
+    """The changes as a door sees them."""
+    if not reset:
+        return changes
+    removed, modified, added = changes
+    return Comparison(without_trees(removed, reset), without_trees(modified, reset), without_trees(added, reset))
 
 
 def _conflicts(owners: Owners, identity: str, changes: Comparison) -> list[tuple[Owner, Fields]]:
@@ -173,15 +180,15 @@ def _conflicts(owners: Owners, identity: str, changes: Comparison) -> list[tuple
     return [(owner, common) for owner in others if (common := intersection(owner.fields, touched))]
 
 
-def _released(owners: Owners, identity: str, changes: Comparison) -> Owners:
-    """Everybody else loses what was changed, and everybody what is gone."""
+def _released(owners: Owners, changes: Comparison) -> Owners:
+    """Everybody loses what was changed or is gone; whoever has nothing left is no owner."""
     lost = union(union(changes.modified, changes.added), changes.removed)
-    if not lost:
-        return dict(owners)
-    return {
-        key: owner if key == identity else replace(owner, fields=difference(owner.fields, lost))
-        for key, owner in owners.items()
-    }
+    left: Owners = {}
+    for key, owner in owners.items():
+        fields = difference(owner.fields, lost)
+        if fields:
+            left[key] = owner if fields is owner.fields else replace(owner, fields=fields)
+    return left
 
 
 def _waived(live: Document, node: Node, actor: Actor) -> Fields:
@@ -229,13 +236,13 @@ def track(old: Document | None, new: Document, structure: Structure, actor: Acto
     known = old["metadata"].get("managedFields") if old is not None else None
     ours = known is not None and (sent is None or bool(actor.subresource))
     try:
-        owners = _believed(known, sent, actor)
+        owners = _believed(known, sent, actor) if known or sent else {}
         bare, tracked = _without_entries(new), bool(owners)
-        if not ours and actor.versions:
+        if tracked and not ours and actor.versions:
             owners = {key: owner for key, owner in owners.items() if owner.api_version in actor.versions}
         if old is None and not owners:
-            owners = _first(bare, structure, actor)
-        elif tracked or old is None:
+            return _born(bare, structure, actor)
+        if tracked:
             before = _without_entries(old) if old is not None else blank(structure)
             owners = owners if ours and structure.lasting else reconciled(owners, structure.root)
             owners = capped(_tracked(before, bare, structure.root, actor, owners))
@@ -244,35 +251,19 @@ def track(old: Document | None, new: Document, structure: Structure, actor: Acto
     return _with_entries(new, bare, owners)
 
 
-_LAST: dict[tuple[Structure, bool], tuple[Document, Owners]] = {}  # of each kind and door, what was tracked last
-_MOST_KINDS = 1024
+def _born(new: Document, structure: Structure, actor: Actor) -> Document:
+    """A new document with its only owner: whoever wrote it."""
+    (fields,) = _written(new, structure, actor.reset)
+    if not fields:
+        return new
+    entry = actor.owner(UPDATE, fields, actor.now).entry()
+    return {**new, "metadata": {**(new.get("metadata") or {}), "managedFields": [entry]}}
 
 
-def _first(new: Document, structure: Structure, actor: Actor) -> Owners:
-    """The owner of a new document; one that follows its twin (an event, a pod of one template) is owned as that is."""
-    if actor.subresource:
-        return _tracked(blank(structure), new, structure.root, actor, {})
-    door = (structure, bool(actor.reset))
-    last, owners = _LAST.get(door, (None, {}))
-    if last is None or not _are_twins(new, last):
-        owners = _tracked(blank(structure), new, structure.root, actor, {})
-        if len(_LAST) >= _MOST_KINDS:
-            _LAST.clear()
-    _LAST[door] = (new, owners)
-    return {mine.identity: mine for owner in owners.values() if (mine := actor.owner(UPDATE, owner.fields, actor.now))}
-
-
-def _are_twins(one: Document, other: Document) -> bool:
-    """Whether two documents have the same places: they differ in plain texts at most, and in no list."""
-    if one.keys() != other.keys():
-        return False
-    for name, value in one.items():
-        there = other[name]
-        if value is there or (type(value) is str and type(there) is str and value and there):
-            continue
-        if not (_are_twins(value, there) if type(value) is dict and type(there) is dict else value == there):
-            return False
-    return True
+@found_once
+def _written(new: Document, structure: Structure, reset: Fields) -> Sets:
+    changes = _seen(compare(blank(structure), new, structure.root), reset)
+    return (_ownable(union(changes.modified, changes.added)),)
 
 
 def _believed(known: Any, sent: Any, actor: Actor) -> Owners:
@@ -294,9 +285,9 @@ def _readable(entries: Any, *, trusted: bool) -> Owners:
 
 
 def _tracked(old: Document, new: Document, node: Node, actor: Actor, owners: Owners) -> Owners:
-    changes = _seen(compare(old, new, node), actor)
+    changes = _seen(compare(old, new, node), actor.reset)
     gained = _ownable(union(changes.modified, changes.added))
-    owners = {key: owner for key, owner in _released(owners, "", changes).items() if owner.fields}
+    owners = _released(owners, changes)
     if gained:
         mine = actor.owner(UPDATE, gained, actor.now)
         before = owners.get(mine.identity)
@@ -321,7 +312,9 @@ def _without_entries(document: Document) -> Document:
     metadata = document.get("metadata")
     if not metadata or "managedFields" not in metadata:
         return document
-    return {**document, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+    metadata = dict(metadata)
+    del metadata["managedFields"]
+    return {**document, "metadata": metadata}
 
 
 def _with_entries(document: Document, bare: Document, owners: Owners) -> Document:
@@ -336,9 +329,11 @@ def _with_entries(document: Document, bare: Document, owners: Owners) -> Documen
 
 def _synced(config: Document, new: Document, actor: Actor) -> Document:
     """kubectl keeps the annotation of its client-side apply in step, where there is one."""
+    if actor.manager != "kubectl":
+        return new
     metadata = new.get("metadata") or {}
     annotations = metadata.get("annotations") or {}
-    if actor.manager != "kubectl" or not annotations.get(LAST_APPLIED):
+    if not annotations.get(LAST_APPLIED):
         return new
     own = dict(config.get("metadata") or {})
     if own.get("annotations"):

@@ -61,7 +61,7 @@ def intersection(left: Fields, right: Fields) -> Fields:
 
 def difference(left: Fields, right: Fields) -> Fields:
     """The members of the left set that are no members of the right one; a member does not cover what is below it."""
-    if not right:
+    if left.keys().isdisjoint(right):
         return left
     out: Fields = {}
     for step, place in left.items():

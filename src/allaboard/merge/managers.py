@@ -40,8 +40,11 @@ class Owner(msgspec.Struct, frozen=True):
             del found["manager"]
         if self.time:
             found["time"] = self.time
-        found |= {"fieldsType": "FieldsV1", "fieldsV1": self.fields}
-        return found | {"subresource": self.subresource} if self.subresource else found
+        found["fieldsType"] = "FieldsV1"
+        found["fieldsV1"] = self.fields
+        if self.subresource:
+            found["subresource"] = self.subresource
+        return found
 
     def title(self) -> str:
         """How a conflict names this owner."""

@@ -7,17 +7,15 @@ lists by their keys; an absent value differs from null. Nothing is changed in pl
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Container
 from typing import Any, NamedTuple
 
 import msgspec
 
-from allaboard.api.twins import made_once
 from allaboard.merge.fields import LEAF, Fields, is_member, marked
-from allaboard.schema.nodes import ANY, DEDUCED, LIST, MAP, SCALAR, Node, is_closed
+from allaboard.schema.nodes import ANY, DEDUCED, LIST, MAP, Node, is_closed
 
 _MOST_STEPS = 4096
-_LARGE, _MOST_WHOLES = 8, 512
 _SAFE = frozenset({str, int})
 _MARKS = frozenset({str, tuple})
 _MAPS = frozenset({MAP, ANY})
@@ -53,7 +51,7 @@ def is_same(left: Any, right: Any) -> bool:
 def _granular(node: Node, value: Any) -> str:
     """How a value is taken apart here: as a map, as an associative list, or not at all ("")."""
     if isinstance(value, dict):
-        return MAP if node.shape in (MAP, ANY) and not node.atomic else ""
+        return MAP if node.shape in _MAPS and not node.atomic else ""
     if isinstance(value, list):
         return LIST if node.shape == LIST and node.list_type != "atomic" else ""
     return ""
@@ -75,8 +73,8 @@ def step_of(node: Node, item: Any) -> str:
 
 def _mark(node: Node, item: Any) -> Any:
     """What a step is remembered by; None where only spelling it out tells (true and 1 are one key of a dict)."""
-    if type(item) is str:
-        return item
+    if node.list_type == "set":
+        return item if type(item) is str else None
     if type(item) is not dict:
         return None
     marks = tuple(map(item.get, node.keys))
@@ -206,11 +204,12 @@ def _held_list(value: list[Any], node: Node, strict: bool) -> Fields | None:
 
 def compare(old: Any, new: Any, node: Node) -> Comparison:
     """What an update from one document to the other removes, modifies and adds."""
-    found = _compared(old, new, node)
-    return Comparison(*(part or {} for part in found)) if found else Comparison({}, {}, {})
+    removed, modified, added = _compared(old, new, node) or _SAME
+    return Comparison(removed or {}, modified or {}, added or {})
 
 
 _Parts = tuple[Fields | None, Fields | None, Fields | None]
+_SAME: _Parts = (None, None, None)
 
 
 def _compared(old: Any, new: Any, node: Node) -> _Parts | None:
@@ -234,50 +233,17 @@ def _compared(old: Any, new: Any, node: Node) -> _Parts | None:
 
 def _whole(value: Any, node: Node) -> Fields:
     """Every place of a value that came or went as a whole, itself included."""
-    if not value or type(value) not in _NESTED:
-        return LEAF
-    how = _granular(node, value)
-    if not how:
+    if not value or not _granular(node, value):
         return LEAF
     if isinstance(value, dict):
-        if node.values is not None and node.values.shape == SCALAR and not node.fields:
-            return _whole_names(tuple(value), node)
         out: Fields = {".": LEAF}
-        _add_whole(out, value.items(), node)
+        _add_whole(out, value, node)
         return out
     return {".": LEAF, **_whole_items(value, node)}
 
 
-def _whole_names(names: tuple[str, ...], node: Node) -> Fields:
-    """Every place of a map of plain values (labels), which its names alone decide: few shapes serve many objects."""
-    if node.wholes is None or len(node.wholes) >= _MOST_WHOLES:
-        node.wholes = {}
-    found: Fields | None = node.wholes.get(names)
-    if found is None:
-        found = node.wholes[names] = {".": LEAF, **{f"f:{name}": LEAF for name in names}}
-    return found
-
-
 def _whole_items(items: list[Any], node: Node) -> Fields:
-    """Every place of the items of an associative list; lists of large items (containers, volumes) are remembered by
-    what they say, because the pods of one template all say the same."""
-    if len(node.items.fields) < _LARGE:
-        return _each_whole(items, node)
-    if node.wholes is None or len(node.wholes) >= _MOST_WHOLES:
-        node.wholes = {}
-    text = _text_of(items)
-    found: Fields | None = node.wholes.get(text)
-    if found is None:
-        found = node.wholes[text] = _each_whole(items, node)
-    return found
-
-
-@made_once
-def _text_of(items: list[Any]) -> bytes:
-    return msgspec.json.encode(items)
-
-
-def _each_whole(items: list[Any], node: Node) -> Fields:
+    """Every place of the items of an associative list."""
     out: Fields = {}
     for item in items:
         step = step_of(node, item)
@@ -285,12 +251,14 @@ def _each_whole(items: list[Any], node: Node) -> Fields:
     return out
 
 
-def _add_whole(out: Fields, entries: Iterable[tuple[str, Any]], node: Node) -> None:
-    """Every place of these entries of a map, put into `out`."""
+def _add_whole(out: Fields, value: dict[str, Any], node: Node, known: Container[str] = ()) -> None:
+    """Every place of the entries of a map that were not known, put into `out`."""
     plan = node.merging
     if plan is None:
         plan = node.merging = _Plan(node)
-    for name, item in entries:
+    for name, item in value.items():
+        if name in known:
+            continue
         # Most of a document is scalars: they are told here, without another call.
         if item and type(item) in _NESTED:
             step, _, child, _ = plan[name]
@@ -302,16 +270,18 @@ def _add_whole(out: Fields, entries: Iterable[tuple[str, Any]], node: Node) -> N
 def _compared_maps(old: dict[str, Any], new: dict[str, Any], node: Node) -> _Parts | None:
     out: tuple[Fields, Fields, Fields] = ({}, {}, {})
     for name, before in old.items():
-        parts = _compared(before, new.get(name, ABSENT), child_of(node, name))
+        after = new.get(name, ABSENT)
+        parts = _compared(before, after, child_of(node, name)) if before is not after else None
         if parts:
             _collect(out, f"f:{name}", parts)
-    _add_whole(out[2], ((name, after) for name, after in new.items() if name not in old), node)
+    _add_whole(out[2], new, node, old)
     return _filled(out)
 
 
 def _filled(parts: tuple[Fields, Fields, Fields]) -> _Parts | None:
     """Parts that collected nothing are None: an empty set one level up would be a leaf."""
-    return tuple(part or None for part in parts) if any(parts) else None  # type: ignore[return-value]
+    removed, modified, added = parts
+    return (removed or None, modified or None, added or None) if removed or modified or added else None
 
 
 def _collect(out: tuple[Fields, Fields, Fields], step: str, parts: _Parts) -> None:
@@ -372,13 +342,14 @@ def _merged_maps(live: dict[str, Any], config: dict[str, Any], node: Node) -> di
     out = live
     for name, item in config.items():
         known = live.get(name, ABSENT)
-        _, plain, child, _ = plan[name]
-        if type(item) is plain and type(known) is plain and item == known:
-            continue
-        merged = merge(known, item, child)
-        if merged is not known:
+        if known is not ABSENT:
+            _, plain, child, _ = plan[name]
+            if type(item) is plain and type(known) is plain and item == known:
+                continue
+            item = merge(known, item, child)
+        if item is not known:
             out = dict(live) if out is live else out
-            out[name] = merged
+            out[name] = item
     return out
 
 

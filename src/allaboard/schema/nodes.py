@@ -6,6 +6,7 @@ nothing until a document visits it. Types of the built-in catalogue are shared b
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 from allaboard.api.documents import Document
@@ -21,12 +22,6 @@ _LIST_WORDS = frozenset({"items", "minItems", "maxItems", "uniqueItems"})
 
 class Node:
     """What a schema says about one place of a document."""
-
-    __slots__ = (
-        "_fields", "_items", "_key_defaults", "_ruled", "_steady", "_values", "atomic", "builtin", "closed", "embedded",
-        "keys", "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "ruled",
-        "schema", "shape", "type", "walk", "wholes",
-    )  # fmt: skip
 
     def __init__(self, schema: Document, *, name: str = "", built_in: bool = False) -> None:
         self.schema = schema
@@ -47,16 +42,9 @@ class Node:
             filter(None, str(schema.get("x-kubernetes-patch-strategy", "")).split(","))
         )
         self.patch_key: str = schema.get("x-kubernetes-patch-merge-key", "")
-        self._fields: dict[str, Node] | None = None
-        self._values: Node | None = None
-        self._items: Node | None = None
-        self._key_defaults: dict[str, Any] | None = None
-        self._ruled: bool | None = None
-        self._steady: bool | None = None
         self.walk: Any = None
         self.programs: Any = None
         self.merging: Any = None
-        self.wholes: Any = None
         self.ruled: dict[str, Node] | None = None
         self.closed: bool | None = None
 
@@ -67,45 +55,35 @@ class Node:
             return LIST
         return SCALAR if self.type else ANY
 
-    @property
+    # What is made late is read hundreds of times per write afterwards: then it is an attribute like any other.
+    @cached_property
     def fields(self) -> dict[str, Node]:
         """The declared fields of a struct."""
-        if self._fields is None:
-            declared = self.schema.get("properties") or {}
-            found = {name: node_of(schema, built_in=self.builtin) for name, schema in declared.items()}
-            if self.embedded:
-                metadata = declared.get("metadata", {})
-                found |= {"apiVersion": STRING, "kind": STRING, "metadata": metadata_of(metadata)}
-            self._fields = found
-        return self._fields
+        declared = self.schema.get("properties") or {}
+        found = {name: node_of(schema, built_in=self.builtin) for name, schema in declared.items()}
+        if self.embedded:
+            metadata = declared.get("metadata", {})
+            found |= {"apiVersion": STRING, "kind": STRING, "metadata": metadata_of(metadata)}
+        return found
 
-    @property
+    @cached_property
     def values(self) -> Node | None:
         """What every undeclared key holds, where undeclared keys are allowed."""
-        if self._values is None:
-            schema = self.schema.get("additionalProperties")
-            if isinstance(schema, dict):
-                self._values = node_of(schema, built_in=self.builtin)
-            elif self.open or self.shape == ANY:
-                self._values = DEDUCED
-        return self._values
+        schema = self.schema.get("additionalProperties")
+        if isinstance(schema, dict):
+            return node_of(schema, built_in=self.builtin)
+        return DEDUCED if self.open or self.shape == ANY else None
 
-    @property
+    @cached_property
     def items(self) -> Node:
-        if self._items is None:
-            schema = self.schema.get("items")
-            self._items = node_of(schema, built_in=self.builtin) if isinstance(schema, dict) else DEDUCED
-        return self._items
+        schema = self.schema.get("items")
+        return node_of(schema, built_in=self.builtin) if isinstance(schema, dict) else DEDUCED
 
-    @property
+    @cached_property
     def key_defaults(self) -> dict[str, Any]:
         """Defaults of the fields that identify an item of this list (`protocol: TCP`)."""
-        if self._key_defaults is None:
-            properties = self.items.schema.get("properties") or {}
-            self._key_defaults = {
-                key: properties[key]["default"] for key in self.keys if "default" in properties.get(key, {})
-            }
-        return self._key_defaults
+        properties = self.items.schema.get("properties") or {}
+        return {key: properties[key]["default"] for key in self.keys if "default" in properties.get(key, {})}
 
     def child(self, name: str) -> Node | None:
         """The node of a field or map key, None where the schema declares none."""
@@ -115,22 +93,18 @@ class Node:
     def rules(self) -> list[Document]:
         return self.schema.get("x-kubernetes-validations") or []
 
-    @property
+    @cached_property
     def is_ruled(self) -> bool:
         """Whether a rule stands here or anywhere below (built-in types have none)."""
-        if self._ruled is None:
-            self._ruled = not self.builtin and _mentions_rules(self.schema)
-        return self._ruled
+        return not self.builtin and _mentions_rules(self.schema)
 
-    @property
+    @cached_property
     def is_steady(self) -> bool:
         """Whether no rule here or below could have anything against a value that stays the very same.
 
         What other rules say of such a value is tolerated; those about the change itself mostly forbid one.
         """
-        if self._steady is None:
-            self._steady = self.builtin or not _minds_staying(self.schema)
-        return self._steady
+        return self.builtin or not _minds_staying(self.schema)
 
 
 def is_closed(node: Node) -> bool:
