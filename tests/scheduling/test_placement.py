@@ -89,21 +89,27 @@ def test_filling_equals_placing_one_by_one(rows, gpus, count, promises):
 scores = st.one_of(st.none(), st.lists(st.sampled_from([0.0, 10.0]), min_size=6, max_size=6))
 
 
-@given(machines, st.integers(0, 3), st.lists(st.integers(1, 3), min_size=1, max_size=4), scores)
+steps = st.lists(st.tuples(st.integers(1, 3), st.booleans()), min_size=1, max_size=6)
+
+
+@given(machines, st.integers(0, 3), steps, scores)
 @settings(max_examples=250, deadline=None)
-def test_a_ladder_gives_idle_room_in_the_same_order(rows, gpus, counts, worth):
+def test_a_ladder_gives_idle_room_in_the_same_order(rows, gpus, steps, worth):
+    """Also after a step was taken back."""
     state = state_of(rows)
     klass = state.classes.of(wish(float(gpus)))
     score = None if worth is None else np.array(worth[: len(state.nodes)])
     assert has_rungs(klass, score)
     ladder = Ladder(state.nodes, klass, None, score)
-    for count in counts:
+    for count, stays in steps:
         found = fill(Board(state.nodes, klass, None, None, score), count, pipeline_only=False)
         want = found.rows if found is not None and all(found.idle) else None
         taken = ladder.take(count)
         assert taken == want
         for row in taken or ():
             state.nodes.occupy(row, klass, Status.ALLOCATED, ())
+        for row in taken or () if not stays else ():
+            state.nodes.vacate(row, klass, Status.ALLOCATED, ())
 
 
 def test_who_finds_nodes_by_a_ladder():
