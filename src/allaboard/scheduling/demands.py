@@ -74,8 +74,9 @@ class Storage:
 ANYWHERE = Storage()
 
 
-# What a demand depends on: these parts of a pod's spec, and annotations that ask for a share of a GPU.
-PLACES = ("nodeSelector", "affinity", "tolerations", "overhead", "resources")
+# What a demand depends on besides the containers: these parts of a pod's spec, and annotations that ask for a share of
+# a GPU.
+PARTS = ("nodeSelector", "affinity", "tolerations", "overhead", "resources", "hostNetwork", "resourceClaims")
 SHARES = (labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES)
 
 
@@ -112,7 +113,7 @@ def _parts(pod: Document, storage: Storage) -> tuple[object, ...]:
     return (
         _wishes(spec.get("containers"), "ports"),
         _wishes(helpers, "restartPolicy") if helpers else None,
-        *map(spec.get, PLACES),
+        *map(spec.get, PARTS),
         *map(annotations_of(pod).get, SHARES),
         neighbourly,
         (pod.get("status") or {}).get("nominatedNodeName"),
