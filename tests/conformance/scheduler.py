@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from allaboard.scheduling import policy as policies
 from allaboard.scheduling.actions import ACTIONS
 from allaboard.scheduling.facts import (
@@ -465,8 +463,8 @@ def divide(division: Scenario) -> dict[str, dict[str, float]]:
     children: dict[int, list[int]] = {}
     for row, queue in enumerate(queues):
         children.setdefault(rows.get(queue["parent"], -1), []).append(row)
-    column = lambda field: np.array([[float(q[r].get(field, 0)) for q in queues] for r in RESOURCES])
-    priority = np.array([float(queue["priority"]) for queue in queues])
+    column = lambda field: [[float(queue[r].get(field, 0)) for r in RESOURCES] for queue in queues]
+    priority = [float(queue["priority"]) for queue in queues]
     tree = Tree(children, priority, *(column(f) for f in ("quota", "limit", "weight", "request", "usage")))
     shares = divide_tree([division["total"][r] for r in RESOURCES], tree, division["k"])
-    return {name: dict(zip(RESOURCES, shares[:, row].tolist())) for name, row in rows.items()}
+    return {name: dict(zip(RESOURCES, shares[row])) for name, row in rows.items()}

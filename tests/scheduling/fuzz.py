@@ -140,7 +140,7 @@ def awake(state: State, policy: Policy) -> Broken:
 def generous(rng: random.Random) -> Broken:
     """A share never falls when only the queue's own request grows."""
     count = rng.randint(1, 6)
-    row = lambda *choices: np.array([float(rng.choice(choices)) for _ in range(count)])
+    row = lambda *choices: [float(rng.choice(choices)) for _ in range(count)]
     columns = (row(100, 200), row(-1, 0, 2, 5, 9), row(-1, -1, 3, 8), row(0, 1, 2), row(0, 1, 4, 9, 20), row(0, 0.25))
     total, weight = float(rng.randint(0, 40)), rng.choice([0.0, 1.0])
     before = divide(total, Siblings(*columns), weight)[0]

@@ -133,4 +133,7 @@ def test_pods_that_ask_for_the_same_share_one_demand():
     assert demands.of(pod("a", cpu="1")) is demands.of(pod("b", cpu="1"))
     assert demands.of(pod("a", cpu="1")) is not demands.of(pod("a", cpu="2"))
     assert demands.of(pod("a")) is not demands.of(pod("a"), Storage(("n",)))
+    for field in ({"hostNetwork": True}, {"resourceClaims": [{"name": "c"}]}):
+        other = pod("a")
+        assert demands.of(pod("a")) is not demands.of({**other, "spec": {**other["spec"], **field}})
     assert demands.of(pod("a")) is demands.of(pod("a"), ANYWHERE)

@@ -22,7 +22,7 @@ from allaboard.scheduling.facts import (
     Task,
     World,
 )  # fmt: skip
-from allaboard.scheduling.ladder import Ladder
+from allaboard.scheduling.ladder import Ladder, has_rungs
 from allaboard.scheduling.placement import Board, fill
 from allaboard.scheduling.policy import DEFAULT, KAI
 from allaboard.scheduling.state import State
@@ -86,19 +86,41 @@ def test_filling_equals_placing_one_by_one(rows, gpus, count, promises):
         assert (None if found is None else list(zip(found.rows, found.idle))) == want
 
 
-@given(machines, st.integers(1, 3), st.lists(st.integers(1, 3), min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
-def test_a_ladder_gives_idle_room_in_the_same_order(rows, gpus, counts):
+scores = st.one_of(st.none(), st.lists(st.sampled_from([0.0, 10.0]), min_size=6, max_size=6))
+
+
+steps = st.lists(st.tuples(st.integers(1, 3), st.booleans()), min_size=1, max_size=6)
+
+
+@given(machines, st.integers(0, 3), steps, scores)
+@settings(max_examples=250, deadline=None)
+def test_a_ladder_gives_idle_room_in_the_same_order(rows, gpus, steps, worth):
+    """Also after a step was taken back."""
     state = state_of(rows)
     klass = state.classes.of(wish(float(gpus)))
-    ladder = Ladder(state.nodes, klass, None)
-    for count in counts:
-        found = fill(Board(state.nodes, klass, None, None, None), count, pipeline_only=False)
+    score = None if worth is None else np.array(worth[: len(state.nodes)])
+    assert has_rungs(klass, score)
+    ladder = Ladder(state.nodes, klass, None, score)
+    for count, stays in steps:
+        found = fill(Board(state.nodes, klass, None, None, score), count, pipeline_only=False)
         want = found.rows if found is not None and all(found.idle) else None
         taken = ladder.take(count)
         assert taken == want
         for row in taken or ():
             state.nodes.occupy(row, klass, Status.ALLOCATED, ())
+        for row in taken or () if not stays else ():
+            state.nodes.vacate(row, klass, Status.ALLOCATED, ())
+
+
+def test_who_finds_nodes_by_a_ladder():
+    classes = state_of([(4, 0, 0, 6)]).classes
+    gpus, cpus, nothing, memory = (
+        classes.of(wish(*asked)) for asked in ((1.0,), (0.0, 9.0), (0.0, 0.0, 0.0), (0.0, 0.0, 1e9))
+    )
+    flat, tiers = np.array([10.0, 0.0]), np.array([0.0, 100_000.0])
+    assert [has_rungs(klass, None) for klass in (gpus, cpus, nothing, memory)] == [True, True, False, True]
+    assert [has_rungs(klass, flat) for klass in (gpus, cpus, nothing, memory)] == [True, True, False, False]
+    assert not has_rungs(gpus, tiers)
 
 
 def test_a_tier_outweighs_idle_room():

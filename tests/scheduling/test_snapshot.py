@@ -240,18 +240,30 @@ def test_claims_decide_where_a_pod_may_go(changes, want):
 # --- whatever happens, in whatever order, the state is what a fresh start would make of the facts ---
 
 pods = st.builds(
-    lambda name, group, place, phase, ours: pod(
-        name, said=group, node=place, phase=phase, scheduler="aboard" if ours else "other", cpu="1"
+    lambda name, group, role, place, phase, ours: pod(
+        name, said=group, worn=role, node=place, phase=phase, scheduler="aboard" if ours else "other", cpu="1"
     ),
     st.sampled_from("abc"),
     st.sampled_from([None, IN_GROUP, {labels.POD_GROUP: "pg-y"}]),
+    st.sampled_from([None, {labels.SUB_GROUP: "r"}]),
     st.sampled_from(["", "n", "m"]),
     st.sampled_from(["Pending", "Running", "Succeeded"]),
     st.booleans(),
 )
+pod_groups = st.builds(
+    lambda name, least, roles, backoff, refused: (
+        pod_group(name, least, roles=roles, schedulingBackoff=backoff)
+        | {"status": {"schedulingConditions": [{"status": refused}]}}
+    ),
+    st.sampled_from(["pg-x", "pg-y"]),
+    st.sampled_from([1, 2, 3, "many"]),
+    st.sampled_from([(), ({"name": "r", "minMember": 1},), ({"name": "r", "parent": "r"},)]),
+    st.sampled_from([-1, 1]),
+    st.sampled_from(["True", "False"]),
+)
 documents = st.one_of(
     st.tuples(st.just(kinds.POD), pods),
-    st.tuples(st.just(kinds.POD_GROUP), st.builds(pod_group, st.sampled_from(["pg-x", "pg-y"]), st.integers(1, 3))),
+    st.tuples(st.just(kinds.POD_GROUP), pod_groups),
     st.tuples(st.just(kinds.NODE), st.builds(node, st.sampled_from("nm"), ready=st.booleans())),
     st.tuples(st.just(kinds.QUEUE), st.just(queue("default-queue", ""))),
     st.tuples(st.just(kinds.BIND_REQUEST), st.builds(request, st.sampled_from("abc"))),
@@ -277,6 +289,7 @@ def test_the_state_is_what_a_fresh_start_would_make(history):
     snapshot.flush(NOW)
     fresh.flush(NOW)
     assert told(snapshot) == told(fresh)
+    assert [gang.tree for gang in world_of(snapshot.state).gangs] == [gang.tree for gang in world_of(fresh.state).gangs]
     assert (snapshot.state.nodes.idle == fresh.state.nodes.idle).all()
 
 

@@ -3,6 +3,8 @@
 from datetime import timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from allaboard.api import kinds, labels
 from allaboard.api.documents import Key
@@ -115,6 +117,31 @@ def test_a_gang_made_before_its_pods_says_nothing_until_they_come():
     assert list(keys(group)) == [Key("default", "scheduling.run.ai/g")]
 
 
+groups = st.sampled_from([None, IN_GROUP, {labels.POD_GROUP: "other"}])
+members = st.builds(
+    lambda name, said, place, phase: pod(name, said=said, node=place, phase=phase, cpu="1"),
+    st.sampled_from("abc"), groups, st.sampled_from(["", "n"]), st.sampled_from(["Pending", "Running", "Failed"]),
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(members, st.booleans()), max_size=12))
+def test_counters_are_what_a_fresh_start_would_count(history):
+    lived, fresh = (PodGroupStatus(None, FakeClock()) for _ in range(2))
+    around = lived.reader = World(lived)
+    for document, stays in history:
+        around.put(kinds.POD, document)
+        if not stays:
+            around.drop(kinds.POD, document)
+    anew = fresh.reader = World(fresh)
+    for name in ("g", "other"):
+        around.put(kinds.POD_GROUP, pod_group(name, 2))
+        anew.put(kinds.POD_GROUP, pod_group(name, 2))
+    for (kind, _), document in around.documents.items():
+        anew.put(kind, document)
+    for key in (Key("default", "scheduling.run.ai/g"), Key("default", "scheduling.run.ai/other")):
+        assert after_pause(lived, key) == after_pause(fresh, key)
+
+
 def holding(name, where, cpu):
     held = {"allocated": {"cpu": cpu}, "requested": {"cpu": cpu}}
     return pod_group(name, 1, queue=where) | {"status": {"resourcesStatus": held}}
@@ -146,6 +173,19 @@ def test_a_queue_sums_up_all_that_is_below_it():
 def test_a_group_wakes_its_queue_and_all_above():
     controller, _ = queues((kinds.QUEUE, queue("top", "")), (kinds.QUEUE, queue("leaf", "top")))
     assert [key.name for key in controller.watches[1].keys(holding("a", "leaf", "1"))] == ["leaf", "top"]
+
+
+def test_a_group_that_holds_what_it_held_wakes_no_queue():
+    controller, around = queues((kinds.QUEUE, queue("q", "")), (kinds.POD_GROUP, holding("a", "q", "2")))
+    wakes = controller.watches[1].keys
+    again = holding("a", "q", "2")
+    around.put(kinds.POD_GROUP, again | {"metadata": {**again["metadata"], "labels": {"x": "y"}}})
+    assert not list(wakes(again))
+    around.put(kinds.POD_GROUP, holding("a", "q", "3"))
+    assert [key.name for key in wakes(again)] == ["q"]
+    fresh = {name: part for name, part in holding("new", "q", "1").items() if name != "status"}
+    around.put(kinds.POD_GROUP, fresh)
+    assert not list(wakes(fresh))
 
 
 def test_what_a_group_no_longer_holds_is_taken_away():

@@ -24,6 +24,7 @@ from allaboard.api.kinds import (
     Kind,
 )
 from allaboard.api.meta import annotations_of, labels_of, name_of, owners_of
+from allaboard.api.twins import made_once
 from allaboard.kube.admission import ALLOWED, Request, Verdict, View
 from allaboard.points import nearest
 from allaboard.scheduling import policy, shard
@@ -348,6 +349,9 @@ class SharingPods:
 # --- pods that are born into their gang ---
 
 
+_groups_of = made_once(group_names)  # the pods of a JobSet are born one after the other
+
+
 class Births:
     """A JobSet's pod is created with its group on it, which saves the grouper a write per pod.
 
@@ -367,16 +371,16 @@ class Births:
 
     def mutate(self, request: Request, view: View) -> Document | None:
         pod = request.new or {}
-        worn = labels_of(pod)
+        worn, said = labels_of(pod), annotations_of(pod)
         jobset, role = worn.get(labels.JOBSET_NAME), worn.get(labels.REPLICATED_JOB)
         if not jobset or not role or scheduler_of(pod) not in self.settings.schedulers or has_own_group(pod):
             return None
         owner = view.get(JOB_SET, Key(request.key.namespace, jobset))
-        group = group_names(owner).get(role) if owner is not None else None
-        if group is None or labels.POD_GROUP in annotations_of(pod):
+        group = _groups_of(owner).get(role) if owner is not None else None
+        if group is None or labels.POD_GROUP in said:
             return None
-        said = {**annotations_of(pod), labels.POD_GROUP: group}
-        metadata = {**pod["metadata"], "annotations": said, "labels": {**worn, labels.SUB_GROUP: role}}
+        said, worn = {**said, labels.POD_GROUP: group}, {**worn, labels.SUB_GROUP: role}
+        metadata = {**pod["metadata"], "annotations": said, "labels": worn}
         return {**pod, "metadata": metadata}
 
 

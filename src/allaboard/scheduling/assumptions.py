@@ -6,7 +6,9 @@ An assumption stands until the pod's own document says so, or until it turns out
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from msgspec import Struct, structs
 
 from allaboard.api.documents import Document, Key
 from allaboard.api.meta import is_leaving, uid_of
@@ -16,8 +18,7 @@ from allaboard.scheduling.facts import Status, Task
 PATIENCE = 30.0
 
 
-@dataclass(frozen=True, slots=True)
-class Assumed:
+class Assumed(Struct, frozen=True):
     """What was decided about a pod: its node, or (without one) that it goes. `seen` is that a BindRequest was."""
 
     uid: str
@@ -54,7 +55,7 @@ class Assumptions:
 
     def request_seen(self, key: Key) -> None:
         if key in self._pods:
-            self._pods[key] = replace(self._pods[key], seen=True)
+            self._pods[key] = structs.replace(self._pods[key], seen=True)
 
     def about(self, key: Key, task: Task) -> Task:
         """The task as it was decided, where its document does not say so yet."""
@@ -64,7 +65,7 @@ class Assumptions:
         if not assumed.node:
             return replace(task, status=Status.RELEASING) if task.node else task
         if task.status in (Status.PENDING, Status.GATED):
-            return replace(task, status=Status.BINDING, node=assumed.node, gpu_groups=assumed.gpu_groups)
+            return task.at(assumed.node, Status.BINDING, assumed.gpu_groups)
         return task
 
     def outdated(self, requests: Container[Key], now: float) -> Iterator[Key]:

@@ -8,9 +8,10 @@ that did get a node are deleted, since a pod cannot be unbound.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
+
+from msgspec import Struct
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
@@ -39,8 +40,7 @@ class Fate(Enum):
     BROKEN = "the pod can no longer be bound"
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """One request with its pod as it is now."""
 
     request: Document
@@ -49,9 +49,11 @@ class Case:
     why: str = ""
 
 
-def gang_key(request: Document) -> Iterable[Key]:
+def gang_key(request: Document) -> Key:
     """Requests of one gang share a key, so that one pass sees them all."""
-    return (Key(namespace_of(request), annotations_of(request).get(labels.POD_GROUP) or name_of(request)),)
+    key = key_of(request)
+    gang = annotations_of(request).get(labels.POD_GROUP)
+    return Key(key.namespace, gang) if gang else key
 
 
 def _nobody(_document: Document) -> Iterable[Key]:
@@ -78,7 +80,7 @@ def judge(request: Document, pod: Document | None, node: Document | None) -> Cas
 
 def _is_meant(request: Document, pod: Document) -> bool:
     """The request is about this very pod, not about a namesake that came later."""
-    uids = {owner.get("uid") for owner in owners_of(request)}
+    uids = [owner.get("uid") for owner in owners_of(request)]
     return not uids or uid_of(pod) in uids
 
 
@@ -101,32 +103,23 @@ def decide(cases: Sequence[Case], *, tried: bool, enough: bool) -> Plan:
 
 
 def _bind(ready: Sequence[Case], done: Sequence[Case]) -> Plan:
-    pods = [(case.request, case.pod) for case in ready if case.pod is not None]
-    return Plan(
-        patch=tuple(patch for request, pod in pods if (patch := _share(request, pod)) is not None),
-        bind=tuple(Bind(key_of(pod), uid_of(pod), request["spec"]["selectedNode"]) for request, pod in pods),
-        delete=tuple(_removal(case.request) for case in (*ready, *done)),
-        events=tuple(_scheduled(pod, request["spec"]["selectedNode"]) for request, pod in pods),
-    )
+    patches, binds, events = [], [], []
+    for request, pod in ((case.request, case.pod) for case in ready if case.pod is not None):
+        key, spec = key_of(pod), request["spec"]
+        node, groups = spec["selectedNode"], spec.get("selectedGPUGroups")
+        if groups and spec.get("receivedResourceType") == FRACTION:
+            patches.append(_share(key, groups))
+        binds.append(Bind(key, uid_of(pod), node))
+        words = f"Successfully assigned {key} to {node}"
+        events.append(Event(_typed(pod), "Scheduled", words, action="Binding", instant=True))
+    removals = [Delete(BIND_REQUEST, key_of(case.request), uid=uid_of(case.request)) for case in (*ready, *done)]
+    return Plan(patch=tuple(patches), bind=tuple(binds), delete=tuple(removals), events=tuple(events))
 
 
-def _share(request: Document, pod: Document) -> Patch | None:
+def _share(pod: Key, groups: Sequence[str]) -> Patch:
     """A pod that shares GPUs learns of which groups; the node finds the devices by them."""
-    spec = request["spec"]
-    groups = spec.get("selectedGPUGroups") or []
-    if spec.get("receivedResourceType") != FRACTION or not groups:
-        return None
     worn = {labels.GPU_GROUP: groups[0]} if len(groups) == 1 else {f"{labels.GPU_GROUP}/{g}": g for g in groups}
-    return Patch(POD, key_of(pod), {"metadata": {"labels": worn, "annotations": {labels.RECEIVED_TYPE: FRACTION}}})
-
-
-def _removal(request: Document) -> Delete:
-    return Delete(BIND_REQUEST, key_of(request), uid=uid_of(request))
-
-
-def _scheduled(pod: Document, node: str) -> Event:
-    words = f"Successfully assigned {key_of(pod)} to {node}"
-    return Event(_typed(pod), "Scheduled", words, action="Binding", instant=True)
+    return Patch(POD, pod, {"metadata": {"labels": worn, "annotations": {labels.RECEIVED_TYPE: FRACTION}}})
 
 
 def _typed(pod: Document) -> Document:
@@ -179,7 +172,7 @@ class Binder:
             return
         self._is_gone = new is None
         document = new or old or {}
-        (gang,) = gang_key(document)
+        gang = gang_key(document)
         requests = self._requests.setdefault(gang, {})
         if new is not None:
             requests[name_of(new)] = new
@@ -191,10 +184,10 @@ class Binder:
             self._since.pop(gang, None)
 
     def _due(self, request: Document) -> Iterable[Key]:
-        return () if self._is_gone else gang_key(request)
+        return () if self._is_gone else (gang_key(request),)
 
     async def reconcile(self, key: Key) -> Plan:
-        cases = [await self._case(request) for _, request in sorted(self._requests.get(key, {}).items())]
+        cases = await self._cases([request for _, request in sorted(self._requests.get(key, {}).items())])
         if not cases or all(dig(case.request, "status", "phase") == "Failed" for case in cases):
             return NOTHING
         if (waiting := await self._volumes(key, cases)) is not None:
@@ -207,18 +200,25 @@ class Binder:
             metrics.BIND_LATENCY.observe(max(0.0, now - readings.created(case.request)) * 1000)
         return plan
 
-    async def _case(self, request: Document) -> Case:
-        spec = request["spec"]
-        pod = await self.reader.get(POD, Key(namespace_of(request), spec["podName"]))
-        return judge(request, pod, await self.reader.get(NODE, Key("", spec["selectedNode"])))
+    async def _cases(self, requests: Sequence[Document]) -> list[Case]:
+        """The requests with their pods as they are now; several pods often go to one node."""
+        named = {request["spec"]["selectedNode"] for request in requests}
+        nodes = {name: await self.reader.get(NODE, Key("", name)) for name in named}
+        cases = []
+        for request in requests:
+            spec = request["spec"]
+            pod = await self.reader.get(POD, Key(namespace_of(request), spec["podName"]))
+            cases.append(judge(request, pod, nodes[spec["selectedNode"]]))
+        return cases
 
     async def _volumes(self, key: Key, cases: list[Case]) -> Plan | None:
         """Volumes made on demand come before the pods: the gang waits for them, but not for ever."""
         pending = []
         for index, case in enumerate(cases):
-            claims = [Key(key.namespace, name) for name in claim_names(case.pod)] if case.pod is not None else []
-            found = [await self.reader.get(CLAIM, claim) for claim in claims if case.fate is Fate.READY]
-            pending += [(index, claim) for claim in found if claim is not None and not is_bound(claim)]
+            for name in claim_names(case.pod) if case.pod is not None and case.fate is Fate.READY else ():
+                claim = await self.reader.get(CLAIM, Key(key.namespace, name))
+                if claim is not None and not is_bound(claim):
+                    pending.append((index, claim))
         if not pending or any(case.fate is Fate.BROKEN for case in cases):
             self._since.pop(key, None)
             return None

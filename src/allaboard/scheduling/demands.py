@@ -9,7 +9,6 @@ from allaboard.api import labels
 from allaboard.api.documents import Document, Documents
 from allaboard.api.meta import annotations_of, labels_of
 from allaboard.api.quantity import BadQuantity, parse
-from allaboard.api.twins import made_once
 from allaboard.scheduling.facts import Demand, Neighbours, Requirement, Toleration
 
 GPUS = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
@@ -75,9 +74,9 @@ class Storage:
 ANYWHERE = Storage()
 
 
-# What a demand depends on: these parts of a pod's spec, and annotations that ask for a share of a GPU.
-PLACES = ("nodeSelector", "affinity", "tolerations", "overhead", "resources")
-PARTS = (*PLACES, "containers", "initContainers", "hostNetwork", "resourceClaims")
+# What a demand depends on besides the containers: these parts of a pod's spec, and annotations that ask for a share of
+# a GPU.
+PARTS = ("nodeSelector", "affinity", "tolerations", "overhead", "resources", "hostNetwork", "resourceClaims")
 SHARES = (labels.GPU_FRACTION, labels.GPU_MEMORY, labels.GPU_FRACTION_DEVICES)
 
 
@@ -110,25 +109,21 @@ def _parts(pod: Document, storage: Storage) -> tuple[object, ...]:
     """All that a demand depends on."""
     spec = pod["spec"]
     neighbourly = labels_of(pod) if spec.get("affinity") and "matchLabelKeys" in str(spec["affinity"]) else None
+    helpers = spec.get("initContainers")
     return (
         _wishes(spec.get("containers"), "ports"),
-        _wishes(spec.get("initContainers"), "restartPolicy"),
-        *map(spec.get, PLACES),
+        _wishes(helpers, "restartPolicy") if helpers else None,
+        *map(spec.get, PARTS),
         *map(annotations_of(pod).get, SHARES),
         neighbourly,
-        _nominated(pod),
+        (pod.get("status") or {}).get("nominatedNodeName"),
         storage,
     )
 
 
-@made_once
 def _wishes(containers: Documents | None, further: str) -> list[tuple[object, object]]:
     """What containers ask for, the same for every pod of a template."""
     return [(container.get("resources"), container.get(further)) for container in containers or ()]
-
-
-def _nominated(pod: Document) -> str:
-    return (pod.get("status") or {}).get("nominatedNodeName") or ""
 
 
 def read(pod: Document, storage: Storage = ANYWHERE) -> Demand:
@@ -159,7 +154,7 @@ def _read(pod: Document, storage: Storage) -> Demand:
         neighbours=tuple(_neighbours(affinity, pod)),
         preferred=tuple(_preferred(affinity, pod)),
         only_nodes=storage.only_nodes,
-        nominated=_nominated(pod),
+        nominated=(pod.get("status") or {}).get("nominatedNodeName") or "",
         obstacle=storage.obstacle,
     )
     return _with_share(demand, annotations_of(pod))

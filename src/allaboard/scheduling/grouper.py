@@ -58,8 +58,8 @@ EMBEDDED_OWNERS = (*OWNERS, CRON_JOB, PYTORCH_JOB, MPI_JOB, TF_JOB, XGBOOST_JOB,
 # What a grouper reads of a document's metadata; a generation stands for the spec, which pods keep as it is.
 OWNER_FACE = ("generation", "labels", "annotations")
 FACES = {
-    POD: ("uid", "labels", "annotations", "ownerReferences", "deletionTimestamp"),
-    POD_GROUP: ("generation", "labels"),
+    POD.resource: ("uid", "labels", "annotations", "ownerReferences", "deletionTimestamp"),
+    POD_GROUP.resource: ("generation", "labels"),
 }
 
 
@@ -155,13 +155,15 @@ def plural(kind: str) -> str:
     return f"{word[:-1]}ies" if word.endswith("y") else f"{word}s"
 
 
+# The first of each name: a later one is another version of it.
+_BY_NAME = {(kind.group, kind.kind): kind for kind in reversed(KNOWN)}
+
+
 def kind_named(reference: Document) -> Kind:
     """The kind an owner reference names, known to us or guessed."""
-    for kind in KNOWN:
-        if refers_to(reference, kind):
-            return kind
-    group, _, version = str(reference["apiVersion"]).rpartition("/")
-    return Kind(group, version, reference["kind"], plural(reference["kind"]))
+    group, _, version = str(reference.get("apiVersion", "")).rpartition("/")
+    known = _BY_NAME.get((group, reference["kind"]))
+    return known or Kind(group, version, reference["kind"], plural(reference["kind"]))
 
 
 class Grouper:
@@ -193,11 +195,10 @@ class Grouper:
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         """Remember pods by workload; note whether a change says anything new."""
         self._quiet = old is not None and new is not None and _same_face(kind, old, new)
-        if kind == POD_GROUP and old is None:
-            self._quiet = True  # made by us or found at the start: its pods ask for themselves
-        if kind == POD_GROUP:
+        if kind is POD_GROUP:
+            self._quiet = self._quiet or old is None  # made by us or found at the start: its pods ask for themselves
             self._remember_group(old, new)
-        elif kind == POD:
+        elif kind is POD:
             self._remember_pod(old, new)
         elif old is not None and new is None:
             for key in list(self._above.get(uid_of(old), ())):
@@ -211,16 +212,15 @@ class Grouper:
             self._groups.discard(key_of(old))
 
     def _remember_pod(self, old: Document | None, new: Document | None) -> None:
-        before, after = (workload_key(pod) if pod is not None else None for pod in (old, new))
-        if old is not None and before is not None and before != after:
-            self._forget(before, name_of(old))
-        if new is None or after is None:
+        after = workload_key(new) if new is not None else None
+        if new is not None and after is not None and self._quiet:
+            known, name = self._pods.get(after, {}), name_of(new)
+            if name in known:
+                known[name] = new
             return
-        if self._quiet:
-            known = self._pods.get(after, {})
-            if name_of(new) in known:
-                known[name_of(new)] = new
-        elif self._is_ours(new):
+        if old is not None and (before := workload_key(old)) != after:
+            self._forget(before, name_of(old))
+        if new is not None and after is not None and self._is_ours(new):
             self._pods.setdefault(after, {})[name_of(new)] = new
 
     async def reconcile(self, key: Key) -> Plan:
@@ -261,7 +261,7 @@ class Grouper:
 
     async def _facts(self, namespace: str, groups: Sequence[Group]) -> Facts:
         found = {group.name: await self.reader.get(POD_GROUP, Key(namespace, group.name)) for group in groups}
-        classes = frozenset(name_of(document) for document in await self.reader.list(PRIORITY_CLASS))
+        classes = frozenset(map(name_of, await self.reader.list(PRIORITY_CLASS)))
         return Facts({name: document for name, document in found.items() if document}, classes)
 
     async def _chain(self, pod: Document) -> list[Document] | None:
@@ -330,4 +330,4 @@ def _stub(reference: Document, namespace: str) -> Document:
 
 def _same_face(kind: Kind, old: Document, new: Document) -> bool:
     """Whether a change left alone all that a grouper reads: spec, labels, and what an owner's annotations say."""
-    return same_fields(old["metadata"], new["metadata"], FACES.get(kind, OWNER_FACE))
+    return same_fields(old["metadata"], new["metadata"], FACES.get(kind.resource, OWNER_FACE))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from allaboard.api import labels
-from allaboard.api.documents import Document, dig
+from allaboard.api.documents import Document, dig, same_fields
 from allaboard.api.kinds import POD_GROUP, POD_GROUP_COSCHEDULING, POD_GROUP_VOLCANO, Kind
 from allaboard.api.meta import annotations_of, labels_of, namespace_of
 from allaboard.scheduling.durations import seconds, seconds_or_none
-from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM, Gang
+from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM, Gang, SubGroup
 from allaboard.scheduling.podgroups import MAX_RUNTIME, queue_of
 from allaboard.scheduling.readings import created, leaves, moment, tree
 
@@ -23,7 +23,7 @@ ALONE = ".pod"
 
 def gang_name(kind: Kind, namespace: str, name: str) -> str:
     """A name no other gang has: PodGroups of other kinds wear their group."""
-    return f"{namespace}/{name}" if kind == POD_GROUP else f"{namespace}/{name}.{kind.group}"
+    return f"{namespace}/{name}" if kind is POD_GROUP else f"{namespace}/{name}.{kind.group}"
 
 
 def group_of(pod: Document) -> tuple[Kind, str] | None:
@@ -44,15 +44,14 @@ def named_gang(pod: Document) -> str:
     return gang_name(named[0], namespace_of(pod), named[1]) if named else ""
 
 
-def roles_of(group: Document) -> frozenset[str]:
+def roles_of(group: Document, shape: SubGroup) -> frozenset[str]:
     """The roles its pods may play; none where the group has no sub-groups."""
-    return frozenset(leaves(tree(group))) if dig(group, "spec", "subGroups") else frozenset()
+    return frozenset(leaves(shape)) if dig(group, "spec", "subGroups") else frozenset()
 
 
 def says_other(old: Document, new: Document) -> bool:
     """Whether a PodGroup changed in what the scheduler reads."""
-    before, after = old["metadata"], new["metadata"]
-    same = all(before.get(name) == after.get(name) for name in ("uid", "labels"))
+    same = same_fields(old["metadata"], new["metadata"], ("uid", "labels"))
     if not same or old.get("spec") != new.get("spec") or is_backed_off(old) != is_backed_off(new):
         return True
     return _said(old) != _said(new)
@@ -84,15 +83,17 @@ def lonely(name: str, pod: Document, classes: Mapping[str, Document]) -> Gang:
     return Gang(name, queue_of(labels_of(pod)), priority=rank, preemptible=preemptible, created=created(pod))
 
 
-def grouped(name: str, group: Document, queue: str, classes: Mapping[str, Document]) -> Gang:
-    """A PodGroup as a gang without its tasks."""
+def grouped(
+    name: str, group: Document, queue: str, classes: Mapping[str, Document], shape: SubGroup | None = None
+) -> Gang:
+    """A PodGroup as a gang without its tasks; `shape` is its tree, where that was read before."""
     spec, said = group.get("spec") or {}, annotations_of(group)
     rank = priority(spec.get("priorityClassName") or "", classes)
     explicit, grace = spec.get("preemptibility") or "", spec.get("stalenessGracePeriod")
     return Gang(
         name,
         queue,
-        tree=tree(group),
+        tree=shape or tree(group),
         priority=rank,
         preemptible=explicit == "preemptible" if explicit else rank < NON_PREEMPTIBLE_FROM,
         created=created(group),
@@ -103,13 +104,18 @@ def grouped(name: str, group: Document, queue: str, classes: Mapping[str, Docume
     )
 
 
-def defect(group: Document) -> str:
-    """Why a PodGroup cannot be read; "" where it can."""
+def shape_of(group: Document) -> SubGroup | str:
+    """The tree of a PodGroup, or why the group cannot be read."""
     try:
-        grouped("", group, "", {})
+        return grouped("", group, "", {}).tree
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         return f"{UNREADABLE_GROUP}: {error}"
-    return ""
+
+
+def defect(group: Document) -> str:
+    """Why a PodGroup cannot be read; "" where it can."""
+    shape = shape_of(group)
+    return shape if isinstance(shape, str) else ""
 
 
 def unreadable(name: str, group: Document, queue: str) -> Gang:

@@ -59,9 +59,9 @@ class Scheduler:
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         self.snapshot.observe(kind, old, new)
-        if kind == NODE and old is None:
+        if kind is NODE and old is None:
             self._joined = self.clock.now()
-        if kind == BIND_REQUEST and new is not None and self._losses:
+        if self._losses and kind is BIND_REQUEST and new is not None:
             self._losses.pop(_gang_of(new), None)
 
     def lost(self, requests: tuple[Document, ...], error: ApiError) -> None:
@@ -156,7 +156,7 @@ class Scheduler:
 
     def _plan(self, decisions: Decisions, now: datetime) -> Plan:
         plan = outcomes.forget(self.snapshot.records.failed_requests())
-        plan += Plan(together=tuple(self._requests(gang, list(b)) for gang, b in groupby(decisions.binds, _gang)))
+        plan += Plan(together=tuple([self._requests(gang, b) for gang, b in groupby(decisions.binds, _gang)]))
         for eviction in decisions.evictions:
             message = eviction.message.replace(eviction.by, self._known_as(eviction.by)) if eviction.by else ""
             plan += outcomes.evict(self.snapshot.pods[pod_key(eviction.task)], message or eviction.message, now)
@@ -167,33 +167,30 @@ class Scheduler:
         workload = outcomes.workload_of(self.snapshot.groups.get(gang, (None, {}))[1])
         return f"{gang.partition('/')[0]}/{workload}" if workload else gang
 
-    def _requests(self, gang: str, binds: list[Bind]) -> tuple[Document, ...]:
+    def _requests(self, gang: str, binds: Iterable[Bind]) -> tuple[Document, ...]:
         """The requests of one gang: created all or none."""
-        short = gang.partition("/")[2]
-        return tuple(
-            outcomes.bind_request(
-                outcomes.Seat(self.snapshot.pods[pod_key(b.task)], b.node, short, b.gpu_groups, b.portion), b.gpus
-            )
-            for b in binds
-        )
+        short, pods, requests = gang.partition("/")[2], self.snapshot.pods, []
+        for bind in binds:
+            seat = outcomes.Seat(pods[pod_key(bind.task)], bind.node, short, bind.gpu_groups, bind.portion)
+            requests.append(outcomes.bind_request(seat, bind.gpus))
+        return tuple(requests)
 
     def _marks(self, decisions: Decisions, now: datetime) -> Plan:
         """Times the next cycles need: when a gang last started, since when it is incomplete."""
         plan = NOTHING
+        always = bool(decisions.started) and self._minds_every_start()
         for gang in decisions.started:
-            if self._minds_starts(gang):
+            if always or MAX_RUNTIME in annotations_of(self.snapshot.groups.get(gang, (None, {}))[1]):
                 plan += self._mark(gang, labels.LAST_START, now.timestamp())
         for gang, since in decisions.stale.items():
             plan += self._mark(gang, labels.STALE_SINCE, since)
         return plan
 
-    def _minds_starts(self, gang: str) -> bool:
-        """Whether anything depends on when this gang started: a promised least or declared longest time to run."""
+    def _minds_every_start(self) -> bool:
+        """Whether something depends on when gangs started that do not say how long they run: a promised least time."""
         plugins = self.snapshot.shard.policy.plugins
-        if any(plugin.preempt or plugin.reclaim for plugin in plugins if isinstance(plugin, MinRuntime)):
-            return True
-        declared = MAX_RUNTIME in annotations_of(self.snapshot.groups.get(gang, (None, {}))[1])
-        return declared or self.snapshot.frame.promises_runtime
+        promised = any(plugin.preempt or plugin.reclaim for plugin in plugins if isinstance(plugin, MinRuntime))
+        return promised or self.snapshot.frame.promises_runtime
 
     def _mark(self, gang: str, key: str, since: float | None) -> Plan:
         kind, group = self.snapshot.groups.get(gang, (None, {}))
@@ -201,7 +198,7 @@ class Scheduler:
 
     def _words(self, decisions: Decisions, now: datetime) -> Plan:
         plan = NOTHING
-        for gang in dict.fromkeys(bind.gang for bind in decisions.binds):
+        for gang in dict.fromkeys([bind.gang for bind in decisions.binds]):
             self._said.pop(gang, None)
             kind, group = self.snapshot.groups.get(gang, (None, {}))
             if kind == POD_GROUP:

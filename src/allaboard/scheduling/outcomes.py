@@ -7,8 +7,9 @@ writes nothing, also after a restart.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from msgspec import Struct
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig
@@ -18,7 +19,6 @@ from allaboard.api.meta import (
     condition_of,
     key_of,
     labels_of,
-    name_of,
     namespace_of,
     owners_of,
     stamp,
@@ -36,8 +36,7 @@ DEFAULT_POOL = "default"
 TOLD_PODS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
+class Seat(Struct, frozen=True):
     """The place a cycle found for a pod; a share of GPUs has groups and a portion."""
 
     pod: Document
@@ -49,22 +48,21 @@ class Seat:
 
 def bind_request(seat: Seat, gpus: float) -> Document:
     """The request the binder will carry out; it bears the pod's name and goes with the pod."""
-    pod = seat.pod
-    shared = bool(seat.gpu_groups)
+    key, node, shared = key_of(seat.pod), seat.node, bool(seat.gpu_groups)
     count = len(seat.gpu_groups) if shared else round(gpus)
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": name_of(pod), "uid": uid_of(pod)}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": key.name, "uid": uid_of(seat.pod)}
     spec: Document = {
-        "podName": name_of(pod),
-        "selectedNode": seat.node,
-        "receivedResourceType": "Fraction" if shared else "MigInstance" if _asks_for_mig(pod) else "Regular",
+        "podName": key.name,
+        "selectedNode": node,
+        "receivedResourceType": "Fraction" if shared else "MigInstance" if _asks_for_mig(seat.pod) else "Regular",
         "receivedGPU": {"count": count, "portion": f"{seat.portion if shared else 1.0:.2f}"},
     }
     if shared:
         spec["selectedGPUGroups"] = list(seat.gpu_groups)
     metadata: Document = {
-        "name": name_of(pod),
-        "namespace": namespace_of(pod),
-        "labels": {labels.SELECTED_NODE: seat.node[:63]} | _pool(pod),
+        "name": key.name,
+        "namespace": key.namespace,
+        "labels": {labels.SELECTED_NODE: node[:63]} | _pool(seat.pod),
         "annotations": {labels.POD_GROUP: seat.gang},
         "ownerReferences": [owner],
     }
@@ -73,9 +71,12 @@ def bind_request(seat: Seat, gpus: float) -> Document:
 
 def _asks_for_mig(pod: Document) -> bool:
     """Whether a container wants a slice of a GPU that is cut by MIG."""
-    resources = (container.get("resources") or {} for container in pod["spec"].get("containers") or ())
-    asked = (name for said in resources for part in ("requests", "limits") for name in said.get(part) or ())
-    return any(name.startswith(MIG_PREFIX) for name in asked)
+    for container in pod["spec"].get("containers") or ():
+        said = container.get("resources") or {}
+        for name in (*(said.get("requests") or ()), *(said.get("limits") or ())):
+            if name.startswith(MIG_PREFIX):
+                return True
+    return False
 
 
 def _pool(document: Document) -> dict[str, str]:

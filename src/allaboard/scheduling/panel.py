@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import numpy as np
 
 from allaboard import points
+from allaboard.api.twins import made_once
 from allaboard.scheduling.classes import Column, Mask, PodClass
 from allaboard.scheduling.facts import Task
 from allaboard.scheduling.gangs import GangRow, Member
-from allaboard.scheduling.ladder import Ladder
+from allaboard.scheduling.ladder import Ladder, has_rungs
 from allaboard.scheduling.nodes import Rows
 from allaboard.scheduling.order import GangKey
 from allaboard.scheduling.policy import Policy
@@ -75,12 +76,15 @@ POINTS: Mapping[str, Callable[..., object]] = {
 }
 
 
+_bound = made_once(points.bind)  # a policy's plugins stay the same from cycle to cycle
+
+
 class Panel:
     """The plugins of a policy before one state. Answers that a cycle cannot change are asked once."""
 
     def __init__(self, state: State, policy: Policy) -> None:
         self.state = state
-        self._ask = points.bind(policy.plugins, POINTS)
+        self._ask = _bound(policy.plugins, POINTS)
         self._packing = policy.packing()
         self._shunned = any(term.anti for klass in state.classes for term in klass.demand.neighbours)
         self._ladders: dict[PodClass, Ladder | None] = {}
@@ -122,11 +126,17 @@ class Panel:
         return every((self.fits(klass), *(fits(self.state, klass, row) for fits in self._ask["fits_task"])))
 
     def ladder(self, klass: PodClass) -> Ladder | None:
-        """Nodes of the class in packing order, where nothing but packing ranks them."""
+        """Nodes of the class in packing order, where nothing outweighs idle room and no score can change."""
+        nodes = self.state.nodes
+        if nodes.sharing:
+            return None
+        score = self.score(klass)
+        if score is not None and nodes.strict and nodes.may_owe:  # a ladder does not see who is oversold
+            return None
         if klass not in self._ladders:
-            ranked = klass.best_effort or self.score(klass) is not None
-            self._ladders[klass] = None if ranked else Ladder(self.state.nodes, klass, self.fits(klass))
-        return None if self.state.nodes.sharing else self._ladders[klass]
+            kept = has_rungs(klass, score)
+            self._ladders[klass] = Ladder(nodes, klass, self.fits(klass), score) if kept else None
+        return self._ladders[klass]
 
     def score(self, klass: PodClass) -> Column | None:
         """What makes nodes better for the class; only shared GPUs can change it during a cycle."""

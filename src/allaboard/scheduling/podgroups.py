@@ -113,7 +113,8 @@ def queue_of(*worn: Mapping[str, str]) -> str:
 
 
 def scheduler_of(pod: Document) -> str:
-    return str(dig(pod, "spec", "schedulerName", default=ORDINARY))
+    named = (pod.get("spec") or {}).get("schedulerName")
+    return ORDINARY if named is None else str(named)
 
 
 def has_own_group(pod: Document) -> bool:
@@ -167,7 +168,7 @@ def _annotations(group: Group, workload: Workload, pod: Document) -> dict[str, s
 def _top_owner(owner: Document) -> str:
     group, _, version = str(owner.get("apiVersion", "")).rpartition("/")
     facts = {"name": name_of(owner), "uid": uid_of(owner), "group": group, "version": version, "kind": owner["kind"]}
-    return "".join(f'{key}: "{value}"\n' if not value else f"{key}: {value}\n" for key, value in facts.items())
+    return "".join([f'{key}: "{value}"\n' if not value else f"{key}: {value}\n" for key, value in facts.items()])
 
 
 def _priority_class(
@@ -190,14 +191,14 @@ def _priority_class(
 
 
 def _preemptibility(workload: Workload, pod: Document, settings: Settings) -> str:
-    worn = (workload.labels, *(labels_of(owner) for owner in workload.chain), labels_of(pod))
+    worn = (workload.labels, *map(labels_of, workload.chain), labels_of(pod))
     said = _first(worn, labels.PREEMPTIBILITY)
     return said or next((d.preemptibility for d in _defaults(workload, settings) if d.preemptibility), "")
 
 
 def _defaults(workload: Workload, settings: Settings) -> list[TypeDefault]:
-    found = []
-    for owner in (workload.owner, *workload.chain):
+    found: list[TypeDefault] = []
+    for owner in (workload.owner, *workload.chain) if settings.defaults else ():
         group, kind = family(owner)
         found += [settings.defaults[name] for name in (f"{kind}.{group}", kind) if name in settings.defaults]
     return found

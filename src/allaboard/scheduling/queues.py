@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from allaboard.scheduling.facts import UNLIMITED, Queue
 from allaboard.scheduling.fairshare import Tree, divide_tree
 
@@ -124,15 +122,10 @@ class Queues:
         """Recompute every fair share, and with it what each queue may be given."""
         if not self.facts:
             return
-        matrices = (self.quota, self.limit, self.weight, self.requested, self.usage)
-        quota, limit, weight, requested, usage = (np.array(matrix, dtype=float).T for matrix in matrices)
-        tree = Tree(self.children_rows(), np.array(self.priority, dtype=float), quota, limit, weight, requested, usage)
-        self.fair = divide_tree(totals, tree, usage_weight).T.tolist()
+        tree = Tree(self.children, self.priority, self.quota, self.limit, self.weight, self.requested, self.usage)
+        self.fair = divide_tree(totals, tree, usage_weight)
         self.allocatable = [self._allocatable(row) for row in range(len(self.facts))]
         self.stamp = [stamp + 1 for stamp in self.stamp]
-
-    def children_rows(self) -> dict[int, Sequence[int]]:
-        return {parent: tuple(rows) for parent, rows in self.children.items()}
 
     def _allocatable(self, row: int) -> list[float]:
         """What a queue may be given: its fair share or quota, whichever is more, within its limit."""

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from allaboard.api import labels
 from allaboard.api.documents import Document, dig
-from allaboard.api.meta import annotations_of, is_leaving, labels_of, moment_of, name_of, namespace_of
+from allaboard.api.meta import annotations_of, is_leaving, labels_of, moment_of, name_of
 from allaboard.scheduling.demands import NODE_NAME, amounts
 from allaboard.scheduling.durations import seconds_or_none
 from allaboard.scheduling.facts import (
@@ -180,39 +180,39 @@ def _branch(name: str, below: Mapping[str, list[Document]], limit: Constraint | 
 
 def status_of(pod: Document, request: Document | None) -> Status:
     """Where a pod stands, a live request to bind it included."""
-    phase = dig(pod, "status", "phase", default="Pending")
+    phase, spec = (pod.get("status") or {}).get("phase"), pod["spec"]
     if phase in ("Succeeded", "Failed"):
         return Status.SUCCEEDED if phase == "Succeeded" else Status.FAILED
-    if is_leaving(pod):
+    if pod["metadata"].get("deletionTimestamp"):
         return Status.RELEASING
-    if pod["spec"].get("nodeName"):
+    if spec.get("nodeName"):
         return Status.RUNNING if phase == "Running" else Status.BOUND
     if request is not None:
         return Status.BINDING
-    return Status.GATED if pod["spec"].get("schedulingGates") else Status.PENDING
+    return Status.GATED if spec.get("schedulingGates") else Status.PENDING
 
 
 def task(pod: Document, demand: Demand, request: Document | None, pod_set: str) -> Task:
     """A pod as a task of its gang."""
     wanted: Document = (request or {}).get("spec") or {}
-    worn = labels_of(pod)
+    metadata: Document = pod["metadata"]
+    namespace, worn = metadata.get("namespace", ""), metadata.get("labels") or {}
     return Task(
-        f"{namespace_of(pod)}/{name_of(pod)}",
+        f"{namespace}/{metadata.get('name', '')}",
         demand,
         status_of(pod, request),
         pod["spec"].get("nodeName") or wanted.get("selectedNode") or "",
         pod_set,
-        created(pod),
+        moment(metadata.get("creationTimestamp")) or 0.0,
         number(worn.get(TASK_PRIORITY)),
         worn,
-        tuple(wanted.get("selectedGPUGroups") or gpu_groups(pod)),
-        namespace_of(pod),
+        tuple(wanted.get("selectedGPUGroups") or gpu_groups(worn)),
+        namespace,
     )
 
 
-def gpu_groups(pod: Document) -> tuple[str, ...]:
+def gpu_groups(worn: Mapping[str, str]) -> tuple[str, ...]:
     """The GPU groups a bound pod shares: one label, or one label per group for several devices."""
-    worn = labels_of(pod)
     if labels.GPU_GROUP not in "\n".join(worn):
         return ()
     several = sorted(key.split("/", 1)[1] for key in worn if key.startswith(f"{labels.GPU_GROUP}/"))

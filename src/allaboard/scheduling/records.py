@@ -9,20 +9,21 @@ from datetime import UTC, datetime
 from allaboard.api import labels
 from allaboard.api.documents import Document, Key, dig, same_fields
 from allaboard.api.kinds import JOB, QUEUE, Kind
-from allaboard.api.meta import controller_of, is_leaving, key_of, labels_of, name_of, namespace_of, refers_to
+from allaboard.api.meta import controller_of, is_leaving, labels_of, name_of, namespace_of, refers_to
 from allaboard.scheduling import groups, readings
 from allaboard.scheduling.assumptions import Assumptions
 from allaboard.scheduling.demands import Demands
-from allaboard.scheduling.facts import DEFAULT_POD_SET, Gang, Status, Task
+from allaboard.scheduling.facts import DEFAULT_POD_SET, Gang, Status, SubGroup, Task
 from allaboard.scheduling.frame import Frame
 from allaboard.scheduling.podgroups import scheduler_of, stands_alone
 from allaboard.scheduling.storage import Shelves
 
+_tuple = tuple.__new__  # what a NamedTuple's own constructor calls; every bind asks for its pod by key
+
 
 def pod_key(task: str) -> Key:
     """A task is named after its pod."""
-    namespace, _, name = task.partition("/")
-    return Key(namespace, name)
+    return _tuple(Key, task.partition("/")[::2])
 
 
 class Records:
@@ -38,29 +39,37 @@ class Records:
         self.jobs: dict[Key, Document] = {}
         self.jobless: dict[Key, set[Key]] = {}  # pods whose Job is not seen yet
         self.named: dict[str, set[Key]] = {}  # gang → pods that say they belong to it
+        self._names: dict[Key, str] = {}  # pod → gang it says it belongs to
         self.leaving: set[str] = set()  # namespaces on their way out
         self.shelves = Shelves()
         self.assumed = Assumptions()
+        self._shapes: dict[str, SubGroup | str] = {}  # gang → its tree, or why its PodGroup cannot be read
         self._roles: dict[str, frozenset[str]] = {}
-        self._defects: dict[str, str] = {}  # gang → why its PodGroup cannot be read
+        self._backed_off: set[str] = set()
         self._demands = Demands()
 
     def note_group(self, kind: Kind, name: str, group: Document | None) -> bool:
         """Keep a PodGroup, or forget it; whether that says something new."""
         before = self.groups.get(name)
+        self._backed_off.discard(name)
         if group is None:
             self.groups.pop(name, None)
             self._roles.pop(name, None)
-            self._defects.pop(name, None)
+            self._shapes.pop(name, None)
             return True
         self.groups[name] = (kind, group)
-        self._defects[name] = groups.defect(group)
-        self._roles[name] = frozenset() if self._defects[name] else groups.roles_of(group)
-        return before is None or groups.says_other(before[1], group)
+        if groups.is_backed_off(group):
+            self._backed_off.add(name)
+        if before is not None and not groups.says_other(before[1], group):
+            return False
+        shape = self._shapes[name] = groups.shape_of(group)
+        self._roles[name] = frozenset() if isinstance(shape, str) else groups.roles_of(group, shape)
+        return True
 
     def note_pod(self, key: Key, old: Document | None, new: Document | None) -> None:
         """Keep a pod, or forget it, with the group it names and the claims it mounts."""
-        self._note_name(key, old, new)
+        if old is None or new is None or not _wears_the_same(old, new):
+            self._note_name(key, groups.named_gang(new) if new is not None else "")
         if new is None:
             self.pods.pop(key, None)
             self.shelves.forget(key)
@@ -71,28 +80,27 @@ class Records:
                 self.shelves.use(key, new)
             self.assumed.settle(key, new)
 
-    def _note_name(self, key: Key, old: Document | None, new: Document | None) -> None:
-        if old is not None and new is not None and _wears_the_same(old, new):
-            return
-        before, after = (groups.named_gang(pod) if pod is not None else "" for pod in (old, new))
-        if before and before != after and before in self.named:
+    def _note_name(self, key: Key, name: str) -> None:
+        before = self._names.pop(key, "")
+        if before and before != name:
             self.named[before].discard(key)
             if not self.named[before]:
                 del self.named[before]
-        if after:
-            self.named.setdefault(after, set()).add(key)
+        if name:
+            self._names[key] = name
+            self.named.setdefault(name, set()).add(key)
 
     # --- reading ---
 
-    def home(self, pod: Document) -> str:
+    def home(self, key: Key, pod: Document) -> str:
         """The gang a pod belongs to, known or not; "" for pods of others and those the grouper has yet to see."""
         if scheduler_of(pod) not in self.schedulers:
             return ""
-        if name := groups.named_gang(pod):
+        if name := self._names.get(key):
             return name if self._has_place(pod, name) else ""
         job = _job(pod)
         if job is not None and job not in self.jobs:
-            self.jobless.setdefault(job, set()).add(key_of(pod))
+            self.jobless.setdefault(job, set()).add(key)
         alone = stands_alone(pod, self.jobs.get(job) if job else None)
         return f"{namespace_of(pod)}/{name_of(pod)}{groups.ALONE}" if alone else ""
 
@@ -103,14 +111,14 @@ class Records:
 
     def gang(self, name: str, keys: Iterable[Key]) -> Gang | None:
         """The gang of these pods with its tasks; None without pods, or while its PodGroup is not there."""
-        there = [key for key in keys if key in self.pods]
-        pods = [self.pods[key] for key in there]
-        if not pods or not (name.endswith(groups.ALONE) or name in self.groups):
+        there = {key: self.pods[key] for key in keys if key in self.pods}
+        if not there or not (name.endswith(groups.ALONE) or name in self.groups):
             return None
-        tasks = (self.task(key, pod, name) for key, pod in zip(there, pods, strict=True))
+        tasks = tuple([task for key, pod in there.items() if (task := self.task(key, pod, name)) is not None])
+        pods = list(there.values())
         empty = self._empty(name, pods)
-        empty = replace(empty, held=self._held(name), max_runtime=empty.max_runtime or _deadline(pods))
-        return replace(empty, tasks=tuple(task for task in tasks if task is not None))
+        limit = empty.max_runtime or _deadline(pods)
+        return replace(empty, tasks=tasks, held=self._held(name), max_runtime=limit)
 
     def _held(self, name: str) -> str:
         """Why a gang is not tried for a while: the server refused what was decided about it."""
@@ -124,17 +132,18 @@ class Records:
             return groups.lonely(name, pods[0], self.classes)
         kind, group = self.groups[name]
         queue = groups.queue_for(kind, group, pods, self.frame.facts[QUEUE])
-        if self._defects[name]:
+        shape = self._shapes[name]
+        if isinstance(shape, str):
             return groups.unreadable(name, group, queue)
-        return groups.grouped(name, group, queue, self.classes)
+        return groups.grouped(name, group, queue, self.classes, shape)
 
     def _pod_set(self, pod: Document, name: str) -> str | None:
         """The role a pod plays in its gang; None where the gang has no such role."""
-        if name.endswith(groups.ALONE) or name not in self.groups:
+        roles = self._roles.get(name)
+        if not roles or name.endswith(groups.ALONE):  # or a group without sub-groups, or one that is not there
             return DEFAULT_POD_SET
-        roles = self._roles[name]
-        role = labels_of(pod).get(labels.SUB_GROUP) if roles else DEFAULT_POD_SET
-        return role if role in roles or not roles else None
+        role = labels_of(pod).get(labels.SUB_GROUP)
+        return role if role in roles else None
 
     def task(self, key: Key, pod: Document, name: str) -> Task | None:
         """The pod as a task of its gang; None where it has no place or no claim to one."""
@@ -143,18 +152,13 @@ class Records:
             return None
         request = self.requests.get(key)
         task = readings.task(pod, self._demands.of(pod, self.shelves.of(key, pod)), request, role)
-        failed = request is not None and dig(request, "status", "phase") == "Failed"
-        if failed or (task.status == Status.PENDING and self._is_barred(key, name)):
+        pending = task.status == Status.PENDING
+        barred = pending and (key.namespace in self.leaving or name in self._backed_off)
+        if barred or (request is not None and _has_failed(request)):
             return replace(task, status=Status.UNKNOWN, node="")  # until what stands in the way is gone
-        if task.status == Status.PENDING and (defect := self._defects.get(name)):
+        if pending and isinstance(defect := self._shapes.get(name), str):
             task = replace(task, demand=replace(task.demand, obstacle=defect))
         return self.assumed.about(key, task)
-
-    def _is_barred(self, key: Key, name: str) -> bool:
-        """Whether a pod may not be placed now whatever room there is."""
-        if key.namespace in self.leaving:
-            return True
-        return name in self.groups and groups.is_backed_off(self.groups[name][1])
 
     def stranger(self, pod: Document) -> Task | None:
         """A pod of others that takes room on a node."""
@@ -170,8 +174,12 @@ class Records:
     def failed_requests(self) -> Iterator[tuple[Key, Document]]:
         """Requests that were tried in vain, or whose pod is gone: they make room for a new decision."""
         for key, request in self.requests.items():
-            if dig(request, "status", "phase") == "Failed" or key not in self.pods:
+            if key not in self.pods or _has_failed(request):
                 yield key, request
+
+
+def _has_failed(request: Document) -> bool:
+    return "status" in request and dig(request, "status", "phase") == "Failed"
 
 
 def _deadline(pods: Iterable[Document]) -> float | None:

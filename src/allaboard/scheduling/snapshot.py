@@ -68,7 +68,7 @@ class Snapshot:
         self._is_fresh = True  # nothing was laid out yet, or what was is out of date
         self._moved_gangs: set[str] = set()
         self._moved_pods: set[Key] = set()
-        self._hearers: dict[Kind, Hearer] = {
+        hearers: dict[Kind, Hearer] = {
             **{kind: partial(self.frame.hear, kind) for kind in READ},
             **{kind: partial(self._hear_group, kind) for kind in groups.KINDS},
             POD: self._hear_pod,
@@ -81,18 +81,19 @@ class Snapshot:
             NAMESPACE: self._hear_namespace,
             SCHEDULING_SHARD: self.shard.hear,
         }
+        self._hearers = {kind.resource: hear for kind, hear in hearers.items()}
 
     # --- hearing ---
 
     @property
     def moved(self) -> bool:
         """Whether something was told that the state does not hold yet."""
-        told = bool(self._moved_pods) or bool(self._moved_gangs) or self.frame.moved
-        return self._is_fresh or told or self.shard.news
+        told = self._moved_pods or self._moved_gangs or self._is_fresh
+        return bool(told) or self.frame.moved or self.shard.news
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         """One change of one document."""
-        self._hearers[kind](old, new)
+        self._hearers[kind.resource](old, new)
 
     def _hear_group(self, kind: Kind, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
@@ -103,7 +104,9 @@ class Snapshot:
 
     def _hear_request(self, old: Document | None, new: Document | None) -> None:
         document = new or old or {}
-        key = Key(namespace_of(document), dig(document, "spec", "podName", default=name_of(document)))
+        key = key_of(document)
+        pod = (document.get("spec") or {}).get("podName")
+        key = key if pod is None else Key(key.namespace, pod)
         if new is not None:
             self.requests[key] = new
             self._assumed.request_seen(key)
@@ -121,8 +124,9 @@ class Snapshot:
             return False
         if request is None:
             return bool(self.pods.get(key, {"spec": {}})["spec"].get("nodeName"))
-        wanted = dig(request, "spec", "selectedNode")
-        return task.status == Status.BINDING and task.node == wanted and not dig(request, "status", "phase")
+        if task.status != Status.BINDING or task.node != (request.get("spec") or {}).get("selectedNode"):
+            return False
+        return "status" not in request or not dig(request, "status", "phase")
 
     def _hear_class(self, old: Document | None, new: Document | None) -> None:
         """A class that changes may change every gang's priority; it happens once in a cluster's life."""
@@ -231,7 +235,7 @@ class Snapshot:
 
     def _sort_in(self, key: Key, pod: Document) -> None:
         """Note whose the pod is: a gang's, or (on a node and nobody's) a stranger."""
-        name = self.records.home(pod)
+        name = self.records.home(key, pod)
         if name:
             self.members.setdefault(name, {})[key] = None
             self._gang_of[key] = name
@@ -241,8 +245,8 @@ class Snapshot:
     def _place(self, key: Key) -> bool:
         """Bring one pod into the state; whether anything about it changed."""
         pod, before = self.pods.get(key), self._gang_of.get(key, "")
-        name = self.records.home(pod) if pod is not None else ""
-        changed = self._place_stranger(key, pod if not name else None)
+        name = self.records.home(key, pod) if pod is not None else ""
+        changed = (not name or key in self._strangers) and self._place_stranger(key, pod if not name else None)
         if before and before != name:
             self._take_out(key, before)
             changed = True

@@ -18,7 +18,7 @@ from allaboard.scheduling.nodes import Nodes, resources_of
 from allaboard.scheduling.queues import Queues
 from allaboard.scheduling.roster import Roster
 from allaboard.scheduling.strangers import Strangers
-from allaboard.scheduling.tasks import NOWHERE, Place, Tasks
+from allaboard.scheduling.tasks import NOWHERE, Tasks
 
 
 class State:
@@ -94,8 +94,7 @@ class State:
             return
         known = tasks.row_of.get(task.name)
         if known is not None and self._is_told(known, gang, task):
-            tasks.fact[known] = task
-            tasks.mark(known, Place(tasks.node[known], task.status, tasks.groups[known]))
+            tasks.confirm(known, task)
             return
         if known is not None:
             self.drop_task(task.name)
@@ -114,9 +113,11 @@ class State:
         if known is None or not same_sums or (node and node != task.node) or tasks.members[row].gang is not gang:
             return False
         groups = not tasks.klass[row].shared or tasks.groups[row] == task.gpu_groups
+        # A task that wears the same keeps its place in the order (`TaskRule`).
+        same_order = known.labels == task.labels and known.order == task.order and known.created == task.created
         return (
             groups
-            and tasks.rule.key(known) == tasks.rule.key(task)
+            and (same_order or tasks.rule.key(known) == tasks.rule.key(task))
             and (known.pod_set == task.pod_set and self.classes.of(task.demand) is tasks.klass[row])
         )
 

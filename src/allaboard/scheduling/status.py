@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from allaboard.api import labels
-from allaboard.api.documents import Document, Key, dig
+from allaboard.api.documents import Document, Key, dig, same_fields
 from allaboard.api.kinds import POD, POD_GROUP, POD_GROUP_COSCHEDULING, PRIORITY_CLASS, QUEUE, Kind
 from allaboard.api.meta import annotations_of, is_leaving, key_of, name_of, namespace_of
 from allaboard.api.quantity import BadQuantity, Quantity, Resources, parse, resource_list, resources, times, total
@@ -19,6 +19,7 @@ from allaboard.scheduling import metrics
 from allaboard.scheduling.facts import NON_PREEMPTIBLE_FROM
 from allaboard.scheduling.groups import group_of
 
+WORN = ("labels", "annotations")  # where a pod names its gang
 # A gang starts and ends pod by pod; one write after a moment says it all.
 GROUP_PAUSE, QUEUE_PAUSE = timedelta(seconds=1), timedelta(seconds=1)
 COUNTERS = ("allocated", "pending", "running", "succeeded", "failed")
@@ -30,7 +31,7 @@ GPU = "nvidia.com/gpu"
 
 def place_of(pod: Document) -> str:
     """Which counter a pod is in."""
-    phase = dig(pod, "status", "phase", default="Pending")
+    phase = (pod.get("status") or {}).get("phase")
     if phase in ("Running", "Succeeded", "Failed"):
         return str(phase).lower()
     return "allocated" if pod["spec"].get("nodeName") else "pending"
@@ -49,14 +50,16 @@ def phase_of(counts: Mapping[str, int], minimum: int) -> str:
 def holdings(pods: Sequence[Document]) -> tuple[Resources, Resources]:
     """What pods that are not over ask for, and what those on nodes hold."""
     active = [pod for pod in pods if place_of(pod) in ("pending", "allocated", "running") and not is_leaving(pod)]
-    placed = [pod for pod in active if pod["spec"].get("nodeName")]
-    return total(map(_requests, active)), total(map(_requests, placed))
+    amounts = [_requests(pod) for pod in active]
+    placed = [asked for pod, asked in zip(active, amounts) if pod["spec"].get("nodeName")]
+    asked = total(amounts)
+    return asked, asked if len(placed) == len(active) else total(placed)
 
 
 def _requests(pod: Document) -> Resources:
     try:
-        containers = (resources(dig(c, "resources", "requests")) for c in pod["spec"].get("containers") or ())
-        return total((*containers, _share(annotations_of(pod))))
+        said = [(c.get("resources") or {}).get("requests") for c in pod["spec"].get("containers") or ()]
+        return total((*map(resources, said), _share(annotations_of(pod))))
     except BadQuantity:
         return {}
 
@@ -120,39 +123,46 @@ class PodGroupStatus:
         )
         self._kinds = {kind.group: kind for kind in kinds}
         self._pods: dict[Key, dict[Key, Document]] = {}
+        self._gangs: dict[Key, Key] = {}  # pod → the gang it is counted in
         self._pauses = Pauses(GROUP_PAUSE)
         # What the change being told is about: gangs whose pods moved; a group that says nothing new.
         self._due: tuple[Key, ...] = ()
         self._quiet = False
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        if kind == POD:
-            self._due = tuple(self._hear_pod(old, new))
+        if kind is POD:
+            self._due = tuple([key for key in self._hear_pod(old, new) if not self._pauses.waits(key)])
         else:
             self._quiet = old is not None and new is not None and old.get("spec") == new.get("spec")
 
-    def _hear_pod(self, old: Document | None, new: Document | None) -> Iterator[Key]:
+    def _hear_pod(self, old: Document | None, new: Document | None) -> list[Key]:
         """Remember a pod with its gang; the gangs whose counters that changes."""
-        before, after = (group_key(pod) if pod is not None else None for pod in (old, new))
-        if before is not None and before != after and old is not None:
-            members = self._pods.get(before, {})
-            members.pop(key_of(old), None)
-            if not members:
-                self._pods.pop(before, None)
-            yield from self._unless_paused(before)
+        pod, due = key_of(new or old or {}), []
+        before = self._gangs.get(pod)
+        if old is not None and new is not None and same_fields(old["metadata"], new["metadata"], WORN):
+            after = before
+        else:
+            after = group_key(new) if new is not None else None
+        if before is not None and before != after:
+            self._forget(pod, before)
+            due.append(before)
         if after is not None and new is not None:
-            self._pods.setdefault(after, {})[key_of(new)] = new
+            self._gangs[pod] = after
+            self._pods.setdefault(after, {})[pod] = new
             if before != after or old is None or not _counts_alike(old, new):
-                yield from self._unless_paused(after)
+                due.append(after)
+        return due
 
-    def _unless_paused(self, key: Key) -> Iterable[Key]:
-        return () if self._pauses.waits(key) else (key,)
+    def _forget(self, pod: Key, gang: Key) -> None:
+        del self._gangs[pod], self._pods[gang][pod]
+        if not self._pods[gang]:
+            del self._pods[gang]
 
     def _keys_of(self, kind: Kind) -> Callable[[Document], Iterable[Key]]:
         def keys(group: Document) -> Iterable[Key]:
             key = Key(namespace_of(group), f"{kind.group}/{name_of(group)}")
             uncounted = key not in self._pods and "status" not in group  # made before its pods: nothing to count yet
-            return () if self._quiet or uncounted else self._unless_paused(key)
+            return () if self._quiet or uncounted or self._pauses.waits(key) else (key,)
 
         return keys
 
@@ -206,7 +216,8 @@ def sums_of(group: Document) -> Sums:
 
 
 def _holds_the_same(old: Document, new: Document) -> bool:
-    return all(dig(old, *path) == dig(new, *path) for path in (("status", "resourcesStatus"), ("spec", "queue")))
+    held = dig(old, "status", "resourcesStatus") == dig(new, "status", "resourcesStatus")
+    return held and bool(dig(old, "spec", "queue") == dig(new, "spec", "queue"))
 
 
 def added(left: Sums, right: Sums, sign: int = 1) -> Sums:
@@ -239,13 +250,16 @@ class QueueStatus:
         self._own: dict[str, Sums] = {}
         self._parents: dict[str, str] = {}
         self._pauses = Pauses(QUEUE_PAUSE)
+        self._moved = True  # the PodGroup being told holds something else than it did
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        if kind == POD_GROUP:
+        if kind is POD_GROUP:
+            self._moved = False
             if old is not None and new is not None and _holds_the_same(old, new):
                 return
             for document, sign in ((old, -1), (new, 1)):
                 if document is not None and "status" in document:
+                    self._moved = True
                     queue = dig(document, "spec", "queue", default="")
                     self._own[queue] = added(self._own.get(queue, {}), sums_of(document), sign)
         elif new is not None:
@@ -266,7 +280,9 @@ class QueueStatus:
         return (key_of(queue), *(Key("", name) for name in self._upwards(parent)))
 
     def _keys_of_group(self, group: Document) -> Iterable[Key]:
-        keys = (Key("", name) for name in self._upwards(dig(group, "spec", "queue", default="")))
+        if not self._moved:
+            return ()
+        keys = [Key("", name) for name in self._upwards(dig(group, "spec", "queue", default=""))]
         return [key for key in keys if not self._pauses.waits(key)]
 
     async def reconcile(self, key: Key) -> Plan:

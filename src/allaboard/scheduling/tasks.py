@@ -87,6 +87,13 @@ class Tasks:
         """Order inside a pod set."""
         return self.rule.key(self._told(row))
 
+    def confirm(self, row: int, task: Task) -> None:
+        """What the state assumed of the task was told: it stays where it is, by another word."""
+        count = self.members[row].count
+        count[self.status[row]] -= 1
+        count[task.status] += 1
+        self.fact[row], self.status[row] = task, task.status
+
     def mark(self, row: int, place: Place) -> None:
         """The task stands there now; its pod set counts it so."""
         count = self.members[row].count

@@ -42,12 +42,12 @@ def pods_of(job: Document) -> int:
 
 def first_pods(jobset: Document) -> list[Document]:
     """One pod of every job that may start at once, as its template will make it: the gang before its pods exist."""
-    found = []
-    for job in phases(jobset)[0] if phases(jobset) else ():
+    found, namespace, name = [], namespace_of(jobset), name_of(jobset)
+    for job in next(iter(phases(jobset)), ()):
         template = dig(job, "template", "spec", "template", default={})
-        worn = {**labels_of(template), labels.JOBSET_NAME: name_of(jobset), labels.REPLICATED_JOB: job["name"]}
-        metadata = {**(template.get("metadata") or {}), "name": f"{name_of(jobset)}-{job['name']}-0-0", "labels": worn}
-        metadata["namespace"] = namespace_of(jobset)
+        worn = {**labels_of(template), labels.JOBSET_NAME: name, labels.REPLICATED_JOB: job["name"]}
+        metadata = {**(template.get("metadata") or {}), "name": f"{name}-{job['name']}-0-0", "labels": worn}
+        metadata["namespace"] = namespace
         if not job.get("dependsOn"):
             found.append({"metadata": metadata, "spec": template.get("spec") or {}})
     return found
@@ -87,7 +87,7 @@ def _role(pod: Document) -> str:
 
 
 def _gang(workload: Workload, phase: list[Document], by_role: dict[str, list[str]], names: dict[str, str]) -> Group:
-    roles = tuple(Role(job["name"], pods_of(job)) for job in phase if pods_of(job))
+    roles = tuple([Role(job["name"], count) for job in phase if (count := pods_of(job))])
     members = {pod: job["name"] for job in phase for pod in by_role.get(job["name"], ())}
     total = max(1, sum(role.min_member for role in roles))
     name = names[phase[0]["name"]]

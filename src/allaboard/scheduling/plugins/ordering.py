@@ -61,17 +61,21 @@ class SubGroupOrder:
 
 
 class TaskRule(NamedTuple):
-    """An order of tasks: the plugins that have a say, and what they say as a key."""
+    """An order of tasks: the plugins that have a say, and what they say as a key.
+
+    What they say depends on what a task wears and when it was created, never on where it stands.
+    """
 
     names: tuple[str, ...]
     key: Callable[[Task], tuple[object, ...]]
 
 
 _DEFAULT = (Kubeflow(), Ray(), TaskOrder())
+_masters_first, _heads_first, _in_order = (plugin.task_key for plugin in _DEFAULT)
 
 
 def _default_key(task: Task) -> tuple[object, ...]:
-    return (*(plugin.task_key(task) for plugin in _DEFAULT), task.created, task.name)
+    return _masters_first(task), _heads_first(task), _in_order(task), task.created, task.name
 
 
 # Where no policy has said otherwise: a state is built before any cycle asks.
