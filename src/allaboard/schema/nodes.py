@@ -23,9 +23,9 @@ class Node:
     """What a schema says about one place of a document."""
 
     __slots__ = (
-        "_fields", "_items", "_key_defaults", "_ruled", "_steady", "_values", "atomic", "builtin", "closed", "embedded",
-        "keys", "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy", "programs", "ruled",
-        "schema", "shape", "type", "walk", "wholes",
+        "_fields", "_items", "_key_defaults", "_ruled", "_ruled_new", "_steady", "_values", "atomic", "builtin",
+        "closed", "embedded", "keys", "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy",
+        "programs", "ruled", "ruled_new", "schema", "shape", "type", "walk", "wholes",
     )  # fmt: skip
 
     def __init__(self, schema: Document, *, name: str = "", built_in: bool = False) -> None:
@@ -52,12 +52,14 @@ class Node:
         self._items: Node | None = None
         self._key_defaults: dict[str, Any] | None = None
         self._ruled: bool | None = None
+        self._ruled_new: bool | None = None
         self._steady: bool | None = None
         self.walk: Any = None
         self.programs: Any = None
         self.merging: Any = None
         self.wholes: Any = None
         self.ruled: dict[str, Node] | None = None
+        self.ruled_new: dict[str, Node] | None = None
         self.closed: bool | None = None
 
     def _shape(self) -> str:
@@ -123,6 +125,13 @@ class Node:
         return self._ruled
 
     @property
+    def is_ruled_new(self) -> bool:
+        """Whether a rule stands here or below that has something to say of what was not there before."""
+        if self._ruled_new is None:
+            self._ruled_new = self.is_ruled and _speaks_of_new(self.schema)
+        return self._ruled_new
+
+    @property
     def is_steady(self) -> bool:
         """Whether no rule here or below could have anything against a value that stays the very same.
 
@@ -148,9 +157,18 @@ def _mentions_rules(schema: Document) -> bool:
     return bool(schema.get("x-kubernetes-validations")) or any(map(_mentions_rules, _below(schema)))
 
 
+def _speaks_of_new(schema: Document) -> bool:
+    rules = schema.get("x-kubernetes-validations") or ()
+    speaks = any(str(rule.get("rule")).strip() != _STAYS or rule.get("optionalOldSelf") for rule in rules)
+    return speaks or any(map(_speaks_of_new, _below(schema)))
+
+
+_STAYS = "self == oldSelf"
+
+
 def _minds_staying(schema: Document) -> bool:
     rules = [str(rule.get("rule")).strip() for rule in schema.get("x-kubernetes-validations") or ()]
-    about_change = any("oldSelf" in rule and rule != "self == oldSelf" for rule in rules)
+    about_change = any("oldSelf" in rule and rule != _STAYS for rule in rules)
     return about_change or any(map(_minds_staying, _below(schema)))
 
 
