@@ -269,6 +269,7 @@ def _null_of(node: Node, walks: _Walks, defaults: dict[str, Any]) -> Callable[[s
     put together here (an apply that emptied a struct) it is judged, where there is no default for it."""
 
     def nothing(name: str, path: Path, run: Run) -> Any:
+        run.nulls += 1
         child = node.child(name)
         if child is None:
             return _unknown(None, (path, name), run)
@@ -314,6 +315,8 @@ def _free_visit(node: Node) -> Walk:
         for name, item in value.items():
             if type(item) is plain:
                 continue
+            if item is None:
+                run.nulls += 1
             if item is None and drops_null and (run.sent or default is not None):
                 new = _ABSENT if default is None else default
             else:
@@ -387,18 +390,19 @@ def _list_walk(node: Node) -> Walk:
 
 
 def _seen_last(whole: Walk) -> Walk:
-    """Pods of one template, written one after the other, hold the very same lists: one found good is walked once."""
-    last: tuple[Any, bool, Any] = (None, True, None)
+    """Pods of one template, written one after the other, hold the very same lists: one found good is walked once. So
+    is what came out of it, which a hook may have handed back. Who sent it matters only where there were nulls."""
+    last: tuple[Any, Any, tuple[bool, ...]] = (None, None, ())
 
     def walk(value: Any, path: Path, run: Run) -> Any:
         nonlocal last
-        given, sent, found = last
-        if value is given and run.sent is sent and value is not None:
+        given, found, senders = last
+        if (value is given or value is found) and run.sent in senders:
             return found
-        remarks = run.remarks
+        remarks, nulls = run.remarks, run.nulls
         found = whole(value, path, run)
         if run.remarks == remarks:
-            last = (value, run.sent, found)
+            last = (value, found, (True, False) if run.nulls == nulls else (run.sent,))
         return found
 
     return walk
