@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import NamedTuple
 
 from allaboard.api.documents import Document
@@ -53,15 +54,25 @@ def _accepted(cluster: Cluster, place: Place, document: Document, ask: Ask, dupl
     """A body on its way in, at home in its place."""
     before = cluster.latest(place) if place.subresource == "status" else None
     known = handed_back(document, cluster.store.document(before)) if before is not None else {}
-    if "metadata" not in known:  # what is stored lies in its place already
+    if "metadata" not in known:  # which is at home already
         document = placed(place, document)
     return {**accept(place.rules, {**document, **{part: {} for part in known}}, ask, duplicates), **known}
 
 
 def handed_back(document: Document, old: Document) -> Document:
-    """The parts of a body that are the very ones which are stored. A controller that writes a status hands back the
-    spec and the metadata it was given: they need not be looked through again."""
-    return {part: old[part] for part in ("metadata", "spec") if old.get(part) and old[part] is document.get(part)}
+    """The parts of a body that say what is stored, in the very same values. A controller that writes a status hands
+    back the spec and the metadata it was given, but for the owners of fields: they need not be looked through again."""
+    parts = {}
+    if document.get("spec") and document["spec"] is old.get("spec"):
+        parts["spec"] = document["spec"]
+    given, stored = document.get("metadata"), old["metadata"]
+    if type(given) is dict and _is_part_of(given, stored) and given.get("namespace") == stored.get("namespace"):
+        parts["metadata"] = given
+    return parts
+
+
+def _is_part_of(given: Document, stored: Document) -> bool:
+    return given.keys() <= stored.keys() and all(map(is_, given.values(), map(stored.get, given)))
 
 
 async def change(cluster: Cluster, place: Place, build: Build, ask: Ask) -> Item:
