@@ -6,7 +6,8 @@ nothing until a document visits it. Types of the built-in catalogue are shared b
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from allaboard.api.documents import Document
 from allaboard.schema import builtin
@@ -23,10 +24,20 @@ class Node:
     """What a schema says about one place of a document."""
 
     __slots__ = (
-        "_fields", "_items", "_key_defaults", "_ruled", "_ruled_new", "_steady", "_values", "atomic", "builtin",
-        "closed", "embedded", "keys", "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy",
-        "programs", "ruled", "ruled_new", "schema", "shape", "type", "walk", "wholes",
+        "atomic", "builtin", "closed", "embedded", "fields", "is_ruled", "is_ruled_new", "is_steady", "items",
+        "key_defaults", "keys", "list_type", "merging", "name", "nullable", "open", "patch_key", "patch_strategy",
+        "programs", "ruled", "ruled_new", "schema", "shape", "type", "values", "walk", "wholes",
     )  # fmt: skip
+
+    # Found out when first asked for (`_FOUND_OUT`), and plain attributes from then on: they are asked for at every
+    # step through a document.
+    fields: dict[str, Node]
+    values: Node | None
+    items: Node
+    key_defaults: dict[str, Any]
+    is_ruled: bool
+    is_ruled_new: bool
+    is_steady: bool
 
     def __init__(self, schema: Document, *, name: str = "", built_in: bool = False) -> None:
         self.schema = schema
@@ -47,13 +58,6 @@ class Node:
             filter(None, str(schema.get("x-kubernetes-patch-strategy", "")).split(","))
         )
         self.patch_key: str = schema.get("x-kubernetes-patch-merge-key", "")
-        self._fields: dict[str, Node] | None = None
-        self._values: Node | None = None
-        self._items: Node | None = None
-        self._key_defaults: dict[str, Any] | None = None
-        self._ruled: bool | None = None
-        self._ruled_new: bool | None = None
-        self._steady: bool | None = None
         self.walk: Any = None
         self.programs: Any = None
         self.merging: Any = None
@@ -69,45 +73,14 @@ class Node:
             return LIST
         return SCALAR if self.type else ANY
 
-    @property
-    def fields(self) -> dict[str, Node]:
-        """The declared fields of a struct."""
-        if self._fields is None:
-            declared = self.schema.get("properties") or {}
-            found = {name: node_of(schema, built_in=self.builtin) for name, schema in declared.items()}
-            if self.embedded:
-                metadata = declared.get("metadata", {})
-                found |= {"apiVersion": STRING, "kind": STRING, "metadata": metadata_of(metadata)}
-            self._fields = found
-        return self._fields
+    if not TYPE_CHECKING:  # where every name would be taken for an attribute
 
-    @property
-    def values(self) -> Node | None:
-        """What every undeclared key holds, where undeclared keys are allowed."""
-        if self._values is None:
-            schema = self.schema.get("additionalProperties")
-            if isinstance(schema, dict):
-                self._values = node_of(schema, built_in=self.builtin)
-            elif self.open or self.shape == ANY:
-                self._values = DEDUCED
-        return self._values
-
-    @property
-    def items(self) -> Node:
-        if self._items is None:
-            schema = self.schema.get("items")
-            self._items = node_of(schema, built_in=self.builtin) if isinstance(schema, dict) else DEDUCED
-        return self._items
-
-    @property
-    def key_defaults(self) -> dict[str, Any]:
-        """Defaults of the fields that identify an item of this list (`protocol: TCP`)."""
-        if self._key_defaults is None:
-            properties = self.items.schema.get("properties") or {}
-            self._key_defaults = {
-                key: properties[key]["default"] for key in self.keys if "default" in properties.get(key, {})
-            }
-        return self._key_defaults
+        def __getattr__(self, name: str) -> Any:
+            if name not in _FOUND_OUT:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            found = _FOUND_OUT[name](self)
+            setattr(self, name, found)
+            return found
 
     def child(self, name: str) -> Node | None:
         """The node of a field or map key, None where the schema declares none."""
@@ -117,29 +90,63 @@ class Node:
     def rules(self) -> list[Document]:
         return self.schema.get("x-kubernetes-validations") or []
 
-    @property
-    def is_ruled(self) -> bool:
-        """Whether a rule stands here or anywhere below (built-in types have none)."""
-        if self._ruled is None:
-            self._ruled = not self.builtin and _mentions_rules(self.schema)
-        return self._ruled
 
-    @property
-    def is_ruled_new(self) -> bool:
-        """Whether a rule stands here or below that has something to say of what was not there before."""
-        if self._ruled_new is None:
-            self._ruled_new = self.is_ruled and _speaks_of_new(self.schema)
-        return self._ruled_new
+def _fields(node: Node) -> dict[str, Node]:
+    """The declared fields of a struct."""
+    declared = node.schema.get("properties") or {}
+    found = {name: node_of(schema, built_in=node.builtin) for name, schema in declared.items()}
+    if node.embedded:
+        metadata = declared.get("metadata", {})
+        found |= {"apiVersion": STRING, "kind": STRING, "metadata": metadata_of(metadata)}
+    return found
 
-    @property
-    def is_steady(self) -> bool:
-        """Whether no rule here or below could have anything against a value that stays the very same.
 
-        What other rules say of such a value is tolerated; those about the change itself mostly forbid one.
-        """
-        if self._steady is None:
-            self._steady = self.builtin or not _minds_staying(self.schema)
-        return self._steady
+def _values(node: Node) -> Node | None:
+    """What every undeclared key holds, where undeclared keys are allowed."""
+    schema = node.schema.get("additionalProperties")
+    if isinstance(schema, dict):
+        return node_of(schema, built_in=node.builtin)
+    return DEDUCED if node.open or node.shape == ANY else None
+
+
+def _items(node: Node) -> Node:
+    schema = node.schema.get("items")
+    return node_of(schema, built_in=node.builtin) if isinstance(schema, dict) else DEDUCED
+
+
+def _key_defaults(node: Node) -> dict[str, Any]:
+    """Defaults of the fields that identify an item of this list (`protocol: TCP`)."""
+    properties = node.items.schema.get("properties") or {}
+    return {key: properties[key]["default"] for key in node.keys if "default" in properties.get(key, {})}
+
+
+def _is_ruled(node: Node) -> bool:
+    """Whether a rule stands here or anywhere below (built-in types have none)."""
+    return not node.builtin and _mentions_rules(node.schema)
+
+
+def _is_ruled_new(node: Node) -> bool:
+    """Whether a rule stands here or below that has something to say of what was not there before."""
+    return node.is_ruled and _speaks_of_new(node.schema)
+
+
+def _is_steady(node: Node) -> bool:
+    """Whether no rule here or below could have anything against a value that stays the very same.
+
+    What other rules say of such a value is tolerated; those about the change itself mostly forbid one.
+    """
+    return node.builtin or not _minds_staying(node.schema)
+
+
+_FOUND_OUT: dict[str, Callable[[Node], Any]] = {
+    "fields": _fields,
+    "values": _values,
+    "items": _items,
+    "key_defaults": _key_defaults,
+    "is_ruled": _is_ruled,
+    "is_ruled_new": _is_ruled_new,
+    "is_steady": _is_steady,
+}
 
 
 def is_closed(node: Node) -> bool:

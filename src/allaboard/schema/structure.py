@@ -66,7 +66,7 @@ class Structure:
         facts = {"type": "object", **self.schema, "x-kubernetes-embedded-resource": True, "x-aboard-root": True}
         return Node(facts)
 
-    @property
+    @cached_property
     def is_builtin(self) -> bool:
         return "$ref" in self.schema
 
@@ -84,7 +84,7 @@ class Structure:
         if not self.is_builtin:  # built-in kinds are judged by rules of their own
             self._remember(run)
         unknown = run.unknown if self.is_builtin else sorted(run.unknown)
-        causes = [_cause(finding) for finding in run.findings]
+        causes = [_cause(finding) for finding in run.findings] if run.findings else []
         if not run.malformed:
             return Admitted(run.document, unknown, causes)
         first = run.malformed[0]
@@ -263,7 +263,7 @@ class _Walked(Run):
 def _walked(node: Node, value: Any, path: Path = None, *, sent: bool = False) -> _Walked:
     run = _Walked(sent)
     try:
-        run.document = walk_of(node)(value, path, run)
+        run.document = (node.walk or walk_of(node))(value, path, run)
     except RecursionError:
         raise BadRequest(TOO_DEEP) from None
     return run

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from allaboard.api.quantity import BadQuantity, canonical
-from allaboard.schema.checks import Check, accepting, checks_of, is_plain, type_check, type_name
+from allaboard.schema.checks import Check, accepting, checks_of, is_plain, type_check, type_name, whole_range
 from allaboard.schema.findings import DUPLICATE, INVALID, Malformed, MapKey, Path, Run, dotted, shown, steps
 from allaboard.schema.gotext import Unreadable, check_base64, moment
 from allaboard.schema.nodes import ANY, LIST, MAP, Node
@@ -62,6 +62,16 @@ def _leaf_walk(node: Node) -> Walk:
         # A whole number is printed without a point, however it was sent.
         return int(value) if is_number and type(value) is float and _is_whole(value) else value
 
+    usual = whole_range(node)
+    return walk if usual is None else _in_range(*usual, walk)
+
+
+def _in_range(lowest: float, highest: float, otherwise: Walk) -> Walk:
+    """Counts are in their range nearly always."""
+
+    def walk(value: Any, path: Path, run: Run) -> Any:
+        return value if type(value) is int and lowest <= value <= highest else otherwise(value, path, run)
+
     return walk
 
 
@@ -85,8 +95,11 @@ def _go_leaf(node: Node) -> Walk:
         "int-or-string": "int32",
     }.get(kind, kind)
     limit = 2**31 if form == "int32" else 2**63
+    usual = {"string": str, "boolean": bool, "int-or-string": str}.get(kind)
 
     def walk(value: Any, path: Path, run: Run) -> Any:
+        if type(value) is usual:
+            return value
         found = type_name(value)
         if found in accepted and not (found == "integer" and not -limit <= value < limit):
             return value
@@ -97,7 +110,7 @@ def _go_leaf(node: Node) -> Walk:
             run.malformed.append(Malformed(_go_complaint(value, path, wanted), converting, path))
         return value
 
-    return walk
+    return _in_range(-limit, limit - 1, walk) if kind == "integer" else walk
 
 
 def _micro_moment(text: Any) -> str:
