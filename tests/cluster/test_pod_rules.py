@@ -1,9 +1,11 @@
 """Pods: what is filled in, what is refused, and what may still change."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from allaboard.api.kinds import POD
-from allaboard.cluster.kinds import pod, rules_for
+from allaboard.cluster.kinds import pod, podspec, rules_for
 from allaboard.cluster.kinds.containers import pull_policy
 from tests.cluster.judging import changed, complaints, document, objections, stored
 from tests.effort import calls
@@ -35,6 +37,80 @@ def test_pods_of_one_template_are_judged_once_but_each_by_its_own_name():
     assert any("kube-api-access-ccccc" in words for words in complaints(POD, with_token("aaaaa", "ccccc")))
     assert any("spec.hostname" in words for words in complaints(POD, a_pod(hostname="Not A Name")))
     assert complaints(POD, a_pod(hostname="a-name")) == []
+
+
+def of_job(job):
+    """A pod of a job as a training runtime makes it: it differs from others of that runtime in names and values."""
+    token = {"serviceAccountToken": {"audience": f"jobs/{job}", "path": "t", "expirationSeconds": 600}}
+    files = {"configMap": {"name": f"{job}-files", "items": [{"key": "k", "path": "p"}]}}
+    shown = {"name": "NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}
+    container = {
+        "name": "c",
+        "image": "x",
+        "imagePullPolicy": "Always",
+        "terminationMessagePolicy": "File",
+        "env": [{"name": "JOB", "value": job}, shown],
+        "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+    }
+    return {
+        "hostname": f"{job}-0",
+        "subdomain": job,
+        "restartPolicy": "Never",
+        "dnsPolicy": "Default",
+        "volumes": [{"name": "v", "projected": {"sources": [token, files]}}],
+        "containers": [container],
+    }
+
+
+VARIABLE, SHOWN = ("containers", 0, "env", 0), ("containers", 0, "env", 1)
+TOKEN, FILES = ("volumes", 0, "projected", "sources", 0), ("volumes", 0, "projected", "sources", 1)
+CHANGES = {
+    ("hostname",): ("b", "B", None),
+    ("subdomain",): ("b", "B", None),
+    ("restartPolicy",): ("Seldom", "hostname"),
+    (*VARIABLE, "name"): ("b", "", "=", "value", None),
+    (*VARIABLE, "value"): ("b", "", "=", None),
+    (*VARIABLE, "valueFrom"): ({}, {"fieldRef": {}}, {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}),
+    (*SHOWN, "name"): ("JOB", None),
+    (*SHOWN, "value"): ("b", ""),
+    (*SHOWN, "valueFrom"): ({}, None),
+    (*TOKEN, "serviceAccountToken", "audience"): ("b", "", None),
+    (*TOKEN, "serviceAccountToken", "path"): ("", "..", "p", None),
+    (*TOKEN, "serviceAccountToken", "expirationSeconds"): (599, 3600),
+    (*TOKEN, "configMap"): ({}, {"name": "b"}),
+    (*TOKEN, "secret"): ({}, {"name": "b"}),
+    (*FILES, "configMap", "name"): ("b", "", None),
+    (*FILES, "configMap", "items"): ([{"key": "k", "path": "t"}], [{"key": "k", "path": "/p"}], [{}], None),
+    (*FILES, "configMap"): ({}, None),
+    ("volumes", 0, "name"): ("b", "V", ""),
+    ("containers", 0, "volumeMounts", 0, "name"): ("b", "V"),
+}
+
+
+def amended(value, path, new):
+    """A copy with another value at a path, or without it."""
+    if not path:
+        return new
+    if isinstance(value, list):
+        return [amended(item, path[1:], new) if index == path[0] else item for index, item in enumerate(value)]
+    value = value or {}
+    inner = amended(value.get(path[0]), path[1:], new)
+    return {key: item for key, item in {**value, path[0]: inner}.items() if item is not None}
+
+
+@given(st.lists(st.lists(st.sampled_from([(at, new) for at in CHANGES for new in CHANGES[at]]), max_size=2)))
+def test_what_is_remembered_of_other_pods_changes_no_verdict(cases):
+    podspec._SOUND.clear()
+    for changes in [[], *cases]:
+        spec = of_job("a")
+        for at, new in changes:
+            spec = amended(spec, at, new)
+        assert podspec.causes(spec, "spec") == podspec._breaches(spec, "spec")
+
+
+def test_pods_of_one_runtime_are_judged_once():
+    assert podspec.causes(of_job("first"), "spec") == []
+    assert podspec._anonymous(of_job("second")) in podspec._SOUND
 
 
 def test_a_pod_shows_every_default_a_reader_may_rely_on():

@@ -4,11 +4,15 @@ import json
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from allaboard.api import crds
 from allaboard.schema import structure
+from allaboard.schema.cel.syntax import parse
 from allaboard.schema.faults import rule_faults
 from allaboard.schema.nodes import Node
+from allaboard.schema.rules import only_place
 
 RECORDED = Path(__file__).parents[3] / "shared" / "conformance" / "kube" / "scenarios"
 INT, STR = {"type": "integer"}, {"type": "string"}
@@ -137,6 +141,49 @@ def test_the_root_sees_its_name_and_nothing_else_of_metadata():
 
 
 COSTLY = {"rule": "self.l.all(a, self.l.all(b, self.l.all(c, a + b + c >= 0)))", "message": "m"}
+
+
+PLACES = {
+    "self": (),
+    "self in ['a', 'b']": (),
+    "self.metadata.name.matches('a')": ("metadata", "name"),
+    "size(self.a) < 9 && self.a != ''": ("a",),
+    "has(self.a) && self.a == 'x'": ("a",),
+    "self.a == self.b": None,
+    "self.a == self.a.b": None,
+    "self.all(x, x.a == 'b')": (),
+    "self.a__dash__b == ''": None,
+    "1 == 1": None,
+}
+
+
+@pytest.mark.parametrize(("rule", "place"), PLACES.items(), ids=PLACES)
+def test_the_only_place_that_a_rule_reads(rule, place):
+    assert only_place(parse(rule)) == place
+
+
+MODES = {
+    "long": "size(self.mode) < 3",
+    "odd": "self.mode in ['a', 'b']",
+    "there": "!has(self.mode) || self.mode != 'a'",
+    "slow": "self.mode == '' || self.mode.matches('^[a-z]+$') || self.mode.size() == 4",
+    "stays": "self == oldSelf",
+    "either": "optional.of(self.mode).orValue('') != 'b'",
+}
+modes = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(["mode", "word"], st.sampled_from(["", "a", "b", "abc", "A1"]))
+)
+
+
+@given(st.lists(st.tuples(modes, st.none() | modes), max_size=6))
+def test_what_a_rule_said_of_a_text_it_says_again(cases):
+    rules = [{"rule": rule, "message": words} for words, rule in MODES.items()]
+    word = {**STR, "x-kubernetes-validations": [{"rule": "self.startsWith('a')"}, {"rule": MODES["stays"]}]}
+    seasoned = structure.compile(schema(*rules, word=word))
+    for spec, old in cases:
+        before = None if old is None else {"spec": old}
+        fresh = structure.compile(schema(*rules, word=word))
+        assert seasoned.validate({"spec": spec}, before) == fresh.validate({"spec": spec}, before)
 
 
 def test_a_rule_that_costs_too_much_is_stopped():

@@ -351,3 +351,40 @@ def test_a_document_is_judged_the_same_whether_it_was_just_admitted_or_not():
     fresh = structure.compile(WIDGET)
     assert said(bad) == sorted(f"{c.field}: {c.message}" for c in fresh.validate(bad))
     assert fresh.validate({"spec": None})[0].message.startswith('Invalid value: "null"')
+
+
+@given(specs, st.none() | st.dictionaries(st.sampled_from(["n", "zip"]), json, max_size=2), specs)
+def test_a_status_is_judged_the_same_whether_it_was_just_admitted_or_not(spec, status, before):
+    old = {**of(), "spec": before, "status": {"n": 1}}
+    admitted = widget.admit({**of(), "spec": spec, "status": status}).document
+    for document in (admitted, {**old, **admitted, "spec": old["spec"]}):
+        judged = widget.validate(document, old, subresource="status")
+        assert judged == structure.compile(WIDGET).validate(document, old, subresource="status")
+
+
+LARGE = {"type": "object", "properties": {f"f{number}": {"type": "string"} for number in range(16)}}
+LARGE["properties"] |= {
+    "must": {"type": "string", "minLength": 1},
+    "filled": {"type": "integer", "default": 1},
+    "nul": {"type": "string", "nullable": True},
+    "map": {"type": "object", "additionalProperties": {"type": "string"}},
+}
+GARAGE = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"cars": {}}}}}
+GARAGE["properties"]["spec"]["properties"]["cars"] = {"type": "array", "items": LARGE}
+words = st.sampled_from([None, "", "a"])
+cars = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={**dict.fromkeys(["must", "nul", "f0", "zip"], words), "map": st.dictionaries(st.just("k"), words)},
+    ),
+    max_size=2,
+)
+
+
+@given(cars, st.lists(st.tuples(st.booleans(), st.booleans()), max_size=4))
+def test_a_list_that_is_seen_again_is_read_as_if_it_were_new(parked, visits):
+    garage, handed = structure.compile(GARAGE), {"spec": {"cars": parked}}
+    for sent, as_read in [(True, False), *visits]:
+        found = garage.admit(handed, sent=sent)
+        assert found == structure.compile(GARAGE).admit(handed, sent=sent)
+        handed = found.document if as_read else handed

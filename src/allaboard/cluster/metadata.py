@@ -58,37 +58,42 @@ def on_update(new: Document, old: Document, name_rule: NameRule | None = None) -
             if field == "deletionGracePeriodSeconds" and new_value == 0 and old_value is None:  # 0 is said, too
                 found.append(complaints.invalid(f"metadata.{field}", 0, complaints.IMMUTABLE))
             found += complaints.immutable(f"metadata.{field}", new_value, old_value)
-    return found if same_fields(after, before, CHECKED) else found + always(after)
+    return found + always(after, before)
 
 
-CHECKED = ("labels", "annotations", "ownerReferences", "finalizers", "managedFields")
+_NOTHING: Document = {}
 
 
-def always(metadata: Document) -> list[Cause]:
+def always(metadata: Document, before: Document = _NOTHING) -> list[Cause]:
+    """Every breach in what may change; what is as it was `before` was looked at when it came."""
     found = complaints.not_negative("metadata.generation", metadata.get("generation"))
-    if labels := metadata.get("labels"):
+    if (labels := metadata.get("labels")) and labels != before.get("labels"):
         found += label_causes(labels, "metadata.labels")
-    if annotations := metadata.get("annotations"):
+    if (annotations := metadata.get("annotations")) and annotations != before.get("annotations"):
         found += annotation_causes(annotations, "metadata.annotations")
-    if owners := metadata.get("ownerReferences"):
+    if (owners := metadata.get("ownerReferences")) and owners != before.get("ownerReferences"):
         found += _owners(owners)
-    if finalizers := metadata.get("finalizers"):
+    if (finalizers := metadata.get("finalizers")) and finalizers != before.get("finalizers"):
         found += _finalizers(finalizers)
     return found + _managers(metadata.get("managedFields") or [])
 
 
 LONGEST_MANAGER, LONGEST_SUBRESOURCE = 128, 256
+_SHORT = LONGEST_MANAGER // 4  # a character is four bytes at most
 
 
 def _managers(entries: list[Document]) -> list[Cause]:
     found: list[Cause] = []
     for index, entry in enumerate(entries):
-        manager, here = entry.get("manager") or "", f"metadata.managedFields[{index}]"
+        manager, subresource = entry.get("manager") or "", entry.get("subresource") or ""
+        if len(manager) <= _SHORT and manager.isprintable() and len(subresource) <= LONGEST_SUBRESOURCE:
+            continue  # as nearly all are
+        here = f"metadata.managedFields[{index}]"
         if len(manager.encode()) > LONGEST_MANAGER:
             found.append(complaints.too_long(f"{here}.manager", LONGEST_MANAGER))
         if not manager.isprintable():
             found += _unprintable(manager, f"{here}.manager")
-        if len(entry.get("subresource") or "") > LONGEST_SUBRESOURCE:
+        if len(subresource) > LONGEST_SUBRESOURCE:
             found.append(complaints.too_long(f"{here}.subresource", LONGEST_SUBRESOURCE))
     return found
 

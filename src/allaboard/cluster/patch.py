@@ -18,7 +18,7 @@ from allaboard.cluster.intake import Malformed, accept, check_kind, single_owner
 from allaboard.cluster.ownership import applied, track
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.store import Happening, Item
-from allaboard.cluster.update import change, check_revision, unparsed
+from allaboard.cluster.update import change, check_revision, handed_back, unparsed
 from allaboard.cluster.versions import ready, served
 from allaboard.merge.patch import json_patch, merge_patch
 from allaboard.merge.strategic import strategic_merge
@@ -42,7 +42,8 @@ async def patch(cluster: Cluster, place: Place, patch: Patch, ask: Ask) -> Item:
 
     def build(old: Document) -> Document:
         patched = patched_document(place, patch, old)
-        accepted = single_owners(accept_patched(place, patched, ask, patch), ask, patched=True)
+        known = handed_back(patched, old) if place.subresource == "status" else {}
+        accepted = single_owners(accept_patched(place, patched, ask, patch, known), ask, patched=True)
         check_revision(place, accepted, old, required=not place.rules.unconditional_update)
         return track(place, accepted, old, ask, cluster.world.now())
 
@@ -63,8 +64,10 @@ def patched_document(place: Place, patch: Patch, old: Document) -> Document:
     return patched
 
 
-def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch) -> Document:
-    """Upstream: what a patch makes is decoded too, but refused as invalid, quoting the whole result."""
+def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch, known: Document) -> Document:
+    """Upstream: what a patch makes is decoded too, but refused as invalid, quoting the whole result.
+
+    Parts that are `known` are as they were stored."""
     rules = place.rules
     version, kind = patched.get("apiVersion") or rules.kind.api_version, patched.get("kind") or rules.kind.kind
     metadata = {} if patched.get("metadata") is None else patched["metadata"]
@@ -81,13 +84,14 @@ def accept_patched(place: Place, patched: Document, ask: Ask, patch: Patch) -> D
     patched = {**patched, "apiVersion": version, "kind": kind, "metadata": metadata}
     try:
         check_type(place, patched, ask)
-        accepted = accept(rules, patched, ask, patch.duplicates, ordered=True)
+        decoded = accept(rules, {**patched, **{part: {} for part in known}}, ask, patch.duplicates, ordered=True)
     except Malformed as error:
         if patch.type == STRATEGIC:
             raise _invalid_patch(_printed(patch.body), error.unconvertible) from error
         raise _invalid_patch(_quoted(place, patched, patch), error.message) from error
     except BadRequest as error:
         raise _invalid_patch(_quoted(place, patched, patch), error.message) from error
+    accepted = {**decoded, **known}
     check_names(place, accepted)
     return accepted if place.key.namespace else _nowhere(accepted)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import is_
 from typing import NamedTuple
 
 from allaboard.api.documents import Document
@@ -31,8 +32,7 @@ async def update(
 ) -> tuple[Item, bool]:
     """Replace a document (PUT); the second value says whether it is new, which some kinds allow."""
     rules = place.rules
-    document = _accepted(cluster, place, placed(place, check_kind(rules, document, ask)), ask, duplicates)
-    document = single_owners(document, ask)
+    document = single_owners(_accepted(cluster, place, check_kind(rules, document, ask), ask, duplicates), ask)
     if not name_of(document):
         raise refusals.nameless(place.key.name)
     if name_of(document) != place.key.name:
@@ -51,13 +51,28 @@ async def update(
 
 
 def _accepted(cluster: Cluster, place: Place, document: Document, ask: Ask, duplicates: Sequence[str]) -> Document:
-    """A body on its way in; a controller that writes a status hands back the very spec it was given, which need not
-    be looked through again: it is not written."""
-    spec, before = document.get("spec"), cluster.latest(place) if place.subresource == "status" else None
-    if not spec or before is None or cluster.store.document(before).get("spec") is not spec:
-        return accept(place.rules, document, ask, duplicates)
-    rest = accept(place.rules, {**document, "spec": {}}, ask, duplicates)
-    return {**rest, "spec": spec}
+    """A body on its way in, at home in its place."""
+    before = cluster.latest(place) if place.subresource == "status" else None
+    known = handed_back(document, cluster.store.document(before)) if before is not None else {}
+    if "metadata" not in known:  # which is at home already
+        document = placed(place, document)
+    return {**accept(place.rules, {**document, **{part: {} for part in known}}, ask, duplicates), **known}
+
+
+def handed_back(document: Document, old: Document) -> Document:
+    """The parts of a body that say what is stored, in the very same values. A controller that writes a status hands
+    back the spec and the metadata it was given, but for the owners of fields: they need not be looked through again."""
+    parts = {}
+    if document.get("spec") and document["spec"] is old.get("spec"):
+        parts["spec"] = document["spec"]
+    given, stored = document.get("metadata"), old["metadata"]
+    if type(given) is dict and _is_part_of(given, stored) and given.get("namespace") == stored.get("namespace"):
+        parts["metadata"] = given
+    return parts
+
+
+def _is_part_of(given: Document, stored: Document) -> bool:
+    return given.keys() <= stored.keys() and all(map(is_, given.values(), map(stored.get, given)))
 
 
 async def change(cluster: Cluster, place: Place, build: Build, ask: Ask) -> Item:

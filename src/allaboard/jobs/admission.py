@@ -82,13 +82,11 @@ def _defaulted_entry(entry: Document) -> Document:
 
 def _fits(value: object, shape: object) -> bool:
     """Whether a document is shaped as we read it; if not, its schema will say so."""
-    if value is None:
-        return True
     if isinstance(shape, list):
-        return isinstance(value, list) and all(entry is not None and _fits(entry, shape[0]) for entry in value)
+        return isinstance(value, list) and all(_fits(entry, shape[0]) for entry in value)
     if not isinstance(value, dict) or not isinstance(shape, dict):
         return False
-    return all(_fits(value.get(key), inner) for key, inner in shape.items())
+    return not shape or all(value.get(key) is None or _fits(value[key], inner) for key, inner in shape.items())
 
 
 def _named(rules: Sequence[Document]) -> list[Document]:

@@ -76,7 +76,7 @@ def as_structs(entry: Document) -> Document:
     pods = job.get("template") or {}
     pod = {"containers": None, **(pods.get("spec") or {})}
     for key in ("initContainers", "containers"):
-        if pod.get(key):
+        if pod.get(key) and not all(isinstance(container.get("resources"), dict) for container in pod[key]):
             pod[key] = [{**container, "resources": container.get("resources") or {}} for container in pod[key]]
     pods = {**pods, "metadata": pods.get("metadata") or {}, "spec": pod}
     return {

@@ -56,15 +56,17 @@ def read_all(pods: Iterable[Document]) -> list[Member]:
 
 
 def is_ready(pod: Document) -> bool:
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(condition["type"] == "Ready" and condition.get("status") == "True" for condition in conditions)
+    for condition in (pod.get("status") or {}).get("conditions") or ():
+        if condition["type"] == "Ready" and condition.get("status") == "True":
+            return True
+    return False
 
 
 def restarts(pod: Document) -> int:
     """How often containers of this pod were started again."""
     status = pod.get("status") or {}
     rows = (status.get("initContainerStatuses") or []) + (status.get("containerStatuses") or [])
-    return sum(row.get("restartCount", 0) for row in rows)
+    return sum(row.get("restartCount", 0) for row in rows) if rows else 0
 
 
 def is_evicted(pod: Document) -> bool:

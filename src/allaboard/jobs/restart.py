@@ -22,7 +22,7 @@ def remove(jobs: Iterable[Document]) -> Plan:
 
 def note_ready(story: Story) -> None:
     """All Jobs are ready or done: whatever restart there was is over."""
-    if story.is_suspended:
+    if story.is_suspended or not story.draft.status.get("conditions"):
         return
     there = sum(row["ready"] + row["succeeded"] for row in story.rows)
     if there == sum(map(replicas_of, story.replicated)):

@@ -10,12 +10,6 @@ from allaboard.jobs.roster import replicated_of
 from allaboard.jobs.story import RESTART_JOB, Story
 
 
-def is_in_order(story: Story) -> bool:
-    """One entry after the other; it only matters for a JobSet that runs."""
-    wanted = dig(story.spec, "startupPolicy", "startupPolicyOrder", default="AnyOrder") == "InOrder"
-    return wanted and not story.is_suspended
-
-
 def may_start(story: Story, replicated: Document) -> bool:
     """Every entry this one depends on is as far as it must be."""
     for dependency in replicated.get("dependsOn") or ():
@@ -36,14 +30,14 @@ def missing(story: Story) -> list[Document]:
     for replicated in story.replicated:
         if not may_start(story, replicated):
             continue
-        if is_in_order(story) and story.has_started(replicated):
+        if story.is_in_order and story.has_started(replicated):
             continue
         jobs = _absent(story, replicated, present)
-        if is_in_order(story):
+        if story.is_in_order:
             in_progress(story)
-        if is_in_order(story) or jobs:
+        if story.is_in_order or jobs:
             return jobs
-    if is_in_order(story):
+    if story.is_in_order:
         message = "in order startup policy has completed"
         story.draft.set("StartupPolicyCompleted", "InOrderStartupPolicyCompleted", message)
     return []
@@ -51,7 +45,7 @@ def missing(story: Story) -> list[Document]:
 
 def has_later(story: Story, made: Document) -> bool:
     """Whether entries after that of this Job may have their turn in the next pass."""
-    return not is_in_order(story) and replicated_of(made) != story.replicated[-1]["name"]
+    return not story.is_in_order and replicated_of(made) != story.replicated[-1]["name"]
 
 
 def in_progress(story: Story) -> None:

@@ -33,29 +33,24 @@ class Story:
     jobset: Document
     facts: Facts
     now: datetime
+    spec: Document = field(init=False)
+    replicated: Sequence[Document] = field(init=False)
+    is_suspended: bool = field(init=False)
+    is_in_order: bool = field(init=False)  # one entry after the other; it only matters for a JobSet that runs
     roster: roster.Roster = field(init=False)
     rows: list[Document] = field(init=False)
     draft: Draft = field(init=False)
 
     def __post_init__(self) -> None:
+        self.spec, self.replicated = self.jobset["spec"], replicated_jobs(self.jobset)
+        self.is_suspended = bool(self.spec.get("suspend"))
+        order = (self.spec.get("startupPolicy") or {}).get("startupPolicyOrder")
+        self.is_in_order = order == "InOrder" and not self.is_suspended
         self.roster = roster.sort(self.jobset, self.facts.jobs)
         self.rows = roster.rows(self.jobset, self.roster)
         self.draft = Draft(self.jobset, self.now)
         if self.rows or self.draft.status.get("replicatedJobsStatus"):
             self.draft.status["replicatedJobsStatus"] = self.rows
-
-    @property
-    def spec(self) -> Document:
-        spec: Document = self.jobset["spec"]
-        return spec
-
-    @property
-    def replicated(self) -> Sequence[Document]:
-        return replicated_jobs(self.jobset)
-
-    @property
-    def is_suspended(self) -> bool:
-        return bool(self.spec.get("suspend"))
 
     def row(self, name: str) -> Document:
         return next(row for row in self.rows if row["name"] == name)

@@ -10,13 +10,15 @@ from allaboard.jobs.story import Story
 
 def succeeded(story: Story) -> bool:
     """All: as many successes as targeted Jobs. Any: one success among them. No target means every entry."""
+    if not story.roster.successful:
+        return False
     policy = story.spec.get("successPolicy") or {}
     targets = policy.get("targetReplicatedJobs") or [entry["name"] for entry in story.replicated]
     done = sum(replicated_of(job) in targets for job in story.roster.successful)
     if policy.get("operator", "All") == "Any":
         return done > 0
     wanted = sum(replicas_of(entry) for entry in story.replicated if entry["name"] in targets)
-    return bool(story.roster.successful) and done == wanted
+    return done == wanted
 
 
 def complete(story: Story) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from allaboard.api import kinds
 from allaboard.api.documents import Document, without
 from allaboard.jobs.roster import replicated_of
-from allaboard.jobs.startup import in_progress, is_in_order, may_start
+from allaboard.jobs.startup import in_progress, may_start
 from allaboard.jobs.story import Story
 from allaboard.kube.plan import NOTHING, Plan, Status, Update
 
@@ -27,10 +27,11 @@ def resumed(story: Story) -> Plan:
     for replicated in story.replicated:
         if not may_start(story, replicated):
             continue
-        if is_in_order(story) and story.has_started(replicated):
+        if story.is_in_order and story.has_started(replicated):
             continue
-        plan += _wake(replicated, [job for job in asleep if replicated_of(job) == replicated["name"]])
-        if is_in_order(story):
+        if asleep:
+            plan += _wake(replicated, [job for job in asleep if replicated_of(job) == replicated["name"]])
+        if story.is_in_order:
             in_progress(story)
             return plan
     story.draft.set("Suspended", "ResumeJobs", "jobset is resumed", true=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from allaboard.api import labels
-from allaboard.api.documents import Document, Documents
+from allaboard.api.documents import Document
 from allaboard.api.meta import name_of, namespace_of, owner_reference
 from allaboard.api.twins import made_once
 from allaboard.jobs import podfailure
@@ -28,12 +28,11 @@ def pod_of(order: Order, index: int | None, suffix: str, replaced: Member | None
         "namespace": namespace_of(job),
         "labels": dict(inherited.get("labels") or {}),
         "annotations": dict(inherited.get("annotations") or {}),
-        "finalizers": [*(inherited.get("finalizers") or ()), TRACKING],
-        "ownerReferences": [owner_reference(job)],
+        **_bonds(job),
     }
     spec = template["spec"]
     if index is not None:
-        spec = _placed(spec, job, index)
+        spec = {**_told_spec(spec), "hostname": f"{name_of(job)}-{index}"}
         metadata["labels"][labels.COMPLETION_INDEX] = str(index)
         metadata["annotations"][labels.COMPLETION_INDEX] = str(index)
         if order.per_index is not None:
@@ -43,6 +42,14 @@ def pod_of(order: Order, index: int | None, suffix: str, replaced: Member | None
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
+@made_once
+def _bonds(job: Document) -> Document:
+    """What ties every pod of a Job to it."""
+    inherited = job["spec"]["template"].get("metadata") or {}
+    finalizers = [*(inherited.get("finalizers") or ()), TRACKING]
+    return {"finalizers": finalizers, "ownerReferences": [owner_reference(job)]}
+
+
 def _prefix(job: str, index: int | None) -> str:
     if index is None:  # as long as it comes: only the name made of it is cut
         return f"{job}-"
@@ -50,19 +57,14 @@ def _prefix(job: str, index: int | None) -> str:
     return job[: _LONGEST_PREFIX - len(tail)] + tail
 
 
-def _placed(spec: Document, job: Document, index: int) -> Document:
-    """The template's spec with the host name and the variable that tell a pod its index."""
-    placed = {**spec, "hostname": f"{name_of(job)}-{index}"}
-    for key in ("initContainers", "containers"):
-        if spec.get(key):
-            placed[key] = _all_told(spec[key])
-    return placed
-
-
 @made_once
-def _all_told(containers: Documents) -> Documents:
-    """The same for every pod of the Job."""
-    return [_told(container) for container in containers]
+def _told_spec(spec: Document) -> Document:
+    """The template's spec with the variable that tells a pod its index: the same for every pod of the Job."""
+    told = {key: [_told(container) for container in spec[key]] for key in _CONTAINERS if spec.get(key)}
+    return {**spec, **told}
+
+
+_CONTAINERS = ("initContainers", "containers")
 
 
 def _told(container: Document) -> Document:

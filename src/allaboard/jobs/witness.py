@@ -54,10 +54,12 @@ def _was_sent_home(member: Member) -> bool:
 
 def retell(jobset: Document, jobs: Iterable[Document]) -> Plan:
     """Write on a JobSet what the first failed Job of each attempt knows, once for each attempt."""
-    known = told(jobset)
-    heard = {entry.get("attempt") for entry in known}
+    witnesses = sorted(filter(told, jobs), key=_failed_at)
+    if not witnesses:
+        return NOTHING
+    heard = {entry.get("attempt") for entry in told(jobset)}
     fresh: dict[int, Document] = {}
-    for job in sorted(filter(told, jobs), key=_failed_at):
+    for job in witnesses:
         attempt = int(labels_of(job).get(labels.RESTART_ATTEMPT, "0"))
         if attempt not in heard:
             fresh.setdefault(attempt, job)

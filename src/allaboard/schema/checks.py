@@ -48,17 +48,24 @@ _EITHER = ([{"type": "integer"}, {"type": "string"}], [{"type": "string"}, {"typ
 
 
 def accepting(node: Node) -> Callable[[Any], bool] | None:
-    """A quick yes to the values a scalar usually has; whatever it does not accept is looked at in full."""
-    schema = node.schema
-    if set(schema) - _KNOWN or schema.get("anyOf", _EITHER[0]) not in _EITHER or "enum" in schema:
-        return None
-    if node.type == "integer" and schema.get("format", "") in ("", *_RANGES):
-        bound = _RANGES.get(schema.get("format", ""), 2**63)
-        lowest, highest = max(schema.get("minimum", -bound), -bound), min(schema.get("maximum", bound), bound - 1)
-        return lambda value: type(value) is int and lowest <= value <= highest
-    if node.type in ("string", "int-or-string") and "format" not in schema:
-        return _accepting_text(schema, numbers=node.type != "string")
+    """A quick yes to the texts a scalar usually has; whatever it does not accept is looked at in full."""
+    if _is_simple(node) and node.type in ("string", "int-or-string") and "format" not in node.schema:
+        return _accepting_text(node.schema, numbers=node.type != "string")
     return None
+
+
+def whole_range(node: Node) -> tuple[float, float] | None:
+    """Between which integers, both included, there is nothing more to look at."""
+    schema = node.schema
+    if node.type != "integer" or not _is_simple(node) or schema.get("format", "") not in ("", *_RANGES):
+        return None
+    bound = _RANGES.get(schema.get("format", ""), 2**63)
+    return max(schema.get("minimum", -bound), -bound), min(schema.get("maximum", bound), bound - 1)
+
+
+def _is_simple(node: Node) -> bool:
+    schema = node.schema
+    return not set(schema) - _KNOWN and schema.get("anyOf", _EITHER[0]) in _EITHER and "enum" not in schema
 
 
 def _accepting_text(schema: Document, *, numbers: bool) -> Callable[[Any], bool]:

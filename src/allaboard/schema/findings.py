@@ -58,6 +58,7 @@ class Run:
     findings: list[Finding] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     malformed: list[Malformed] = field(default_factory=list)
+    nulls: int = 0  # met so far where they may stand for absence
 
     @property
     def remarks(self) -> int:

@@ -46,6 +46,7 @@ class Node:
         self.programs: Any = None
         self.merging: Any = None
         self.ruled: dict[str, Node] | None = None
+        self.ruled_new: dict[str, Node] | None = None
         self.closed: bool | None = None
 
     def _shape(self) -> str:
@@ -99,6 +100,11 @@ class Node:
         return not self.builtin and _mentions_rules(self.schema)
 
     @cached_property
+    def is_ruled_new(self) -> bool:
+        """Whether a rule stands here or below that has something to say of what was not there before."""
+        return self.is_ruled and _speaks_of_new(self.schema)
+
+    @cached_property
     def is_steady(self) -> bool:
         """Whether no rule here or below could have anything against a value that stays the very same.
 
@@ -122,9 +128,18 @@ def _mentions_rules(schema: Document) -> bool:
     return bool(schema.get("x-kubernetes-validations")) or any(map(_mentions_rules, _below(schema)))
 
 
+def _speaks_of_new(schema: Document) -> bool:
+    rules = schema.get("x-kubernetes-validations") or ()
+    speaks = any(str(rule.get("rule")).strip() != _STAYS or rule.get("optionalOldSelf") for rule in rules)
+    return speaks or any(map(_speaks_of_new, _below(schema)))
+
+
+_STAYS = "self == oldSelf"
+
+
 def _minds_staying(schema: Document) -> bool:
     rules = [str(rule.get("rule")).strip() for rule in schema.get("x-kubernetes-validations") or ()]
-    about_change = any("oldSelf" in rule and rule != "self == oldSelf" for rule in rules)
+    about_change = any("oldSelf" in rule and rule != _STAYS for rule in rules)
     return about_change or any(map(_minds_staying, _below(schema)))
 
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
-from allaboard.schema.cel.compiler import CelCompileError, Program, compile_rule
+from allaboard.schema.cel.compiler import CelCompileError, Program, check_rule, compile_rule
 from allaboard.schema.cel.operators import converter, equality
 from allaboard.schema.cel.scope import DOCUMENT_LIMIT, TOO_COSTLY, Scope
+from allaboard.schema.cel.syntax import Expr
 from allaboard.schema.cel.types import Type, type_of
 from allaboard.schema.cel.values import CelError, Optional
 from allaboard.schema.findings import FORBIDDEN, INVALID, NOWHERE, REQUIRED, MapKey, Path, bracketed, shown
 from allaboard.schema.nodes import LIST, MAP, Node
 
 _OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+_MOST_HELD, _LONGEST_HELD = 1024, 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +29,24 @@ class Rule:
     facts: Document
     program: Program
     message: Program | None
+    is_transition: bool
+    has_optional_old: bool
+    at: tuple[str, ...] | None  # the only place that the rule reads, if there is such a one
+    held: dict[str, int] = field(default_factory=dict)  # texts in that place with which it held, and what that cost
 
-    @property
-    def is_transition(self) -> bool:
-        return "oldSelf" in self.program.reads
+    def text_in(self, value: Any) -> str | None:
+        """The text that decides whether the rule holds, if one does."""
+        if self.at is None or self.is_transition:
+            return None
+        for step in self.at:
+            value = value.get(step) if type(value) is dict else None
+        return value if type(value) is str else None
 
-    @property
-    def has_optional_old(self) -> bool:
-        return bool(self.facts.get("optionalOldSelf"))
+    def keep(self, text: str, cost: int) -> None:
+        if len(self.held) >= _MOST_HELD:
+            self.held.clear()
+        if len(text) <= _LONGEST_HELD:
+            self.held[text] = cost
 
     @property
     def text(self) -> str:
@@ -61,13 +74,13 @@ class _Judge:
         if node.rules:
             self.judge(node, value, old, path)
         if node.shape == MAP and isinstance(value, dict):
-            ruled, others = _ruled(node), node.values if node.values is not None and node.values.is_ruled else None
+            ruled, others = _ruled(node, old), node.values if _is_ruled(node.values, old) else None
             for name, item in value.items():
-                child = ruled.get(name) or (others if name not in node.fields else None)
+                child = ruled.get(name) or (others if others and name not in node.fields else None)
                 if child is not None:
                     step = name if name in ruled else MapKey(name)
                     self.visit(child, item, old.get(name) if isinstance(old, dict) else None, (path, step))
-        elif node.shape == LIST and isinstance(value, list) and node.items.is_ruled:
+        elif node.shape == LIST and isinstance(value, list) and _is_ruled(node.items, old):
             for index, item in enumerate(value):
                 self.visit(node.items, item, counterpart(node, item, old), (path, index))
 
@@ -87,6 +100,10 @@ class _Judge:
                 return
 
     def evaluate(self, rule: Rule, node: Node, value: Any, old: Any, path: Path) -> None:
+        text = rule.text_in(value)
+        if text and text in rule.held:
+            self.budget -= rule.held[text]
+            return
         scope = _scope(rule, node, value, old)
         try:
             scope.cost = rule.program.cost
@@ -99,14 +116,22 @@ class _Judge:
         else:
             if holds is not True:
                 self.causes.append(_cause(rule, value, path, _message(rule, scope)))
+            elif text:
+                rule.keep(text, scope.cost)
         self.budget -= scope.cost
 
 
-def _ruled(node: Node) -> dict[str, Node]:
-    """The declared fields of a struct under which rules stand; most have none."""
-    if node.ruled is None:
+def _ruled(node: Node, old: Any) -> dict[str, Node]:
+    """The declared fields of a struct under which rules stand that have something to say; most have none."""
+    if node.ruled is None or node.ruled_new is None:
         node.ruled = {name: child for name, child in node.fields.items() if child.is_ruled}
-    return node.ruled
+        node.ruled_new = {name: child for name, child in node.ruled.items() if child.is_ruled_new}
+    return node.ruled_new if old is None else node.ruled
+
+
+def _is_ruled(node: Node | None, old: Any) -> bool:
+    """Whether rules stand under a node; that something stays as it is says nothing of what is new."""
+    return node is not None and (node.is_ruled_new if old is None else node.is_ruled)
 
 
 def _is_same(node: Node, value: Any, old: Any) -> bool:
@@ -190,4 +215,26 @@ def _compiled(facts: Document, node: Node, *, root: bool) -> Rule:
     message = None
     if facts.get("messageExpression"):
         message = compile_rule(facts["messageExpression"], variables)
-    return Rule(facts, compile_rule(facts["rule"], variables), message)
+    checked = check_rule(facts["rule"], variables)
+    about_change, optional = "oldSelf" in checked.program.reads, bool(facts.get("optionalOldSelf"))
+    return Rule(facts, checked.program, message, about_change, optional, only_place(checked.tree))
+
+
+def only_place(tree: Expr) -> tuple[str, ...] | None:
+    """The path below `self` that an expression reads, if it reads no other: `("metadata", "name")`."""
+    places = set(_places(tree))
+    found = places.pop() if len(places) == 1 else None
+    # What an escaped name stands for depends on where it stands.
+    return None if found is None or any("__" in step for step in found) else found
+
+
+def _places(expr: Expr) -> Iterator[tuple[str, ...]]:
+    """Every path below `self` that is read."""
+    steps = list[str]()
+    while expr.op == "select":
+        steps.append(expr.value)
+        expr = expr.args[0]
+    if expr.op == "name" and expr.value == "self":
+        yield tuple(reversed(steps))
+    for part in expr.args:
+        yield from _places(part)

@@ -17,6 +17,7 @@ from allaboard.schema.findings import (
     REQUIRED,
     Finding,
     MapKey,
+    Path,
     Run,
     bracketed,
     shown,
@@ -65,7 +66,7 @@ class Structure:
         facts = {"type": "object", **self.schema, "x-kubernetes-embedded-resource": True, "x-aboard-root": True}
         return Node(facts)
 
-    @property
+    @cached_property
     def is_builtin(self) -> bool:
         return "$ref" in self.schema
 
@@ -83,7 +84,7 @@ class Structure:
         if not self.is_builtin:  # built-in kinds are judged by rules of their own
             self._remember(run)
         unknown = run.unknown if self.is_builtin else sorted(run.unknown)
-        causes = [_cause(finding) for finding in run.findings]
+        causes = [_cause(finding) for finding in run.findings] if run.findings else []
         if not run.malformed:
             return Admitted(run.document, unknown, causes)
         first = run.malformed[0]
@@ -102,12 +103,10 @@ class Structure:
         for name, value in run.document.items() if isinstance(run.document, dict) else ():
             self._walked_last[name] = (value, found.get(name, []))
 
-    def _findings_of(self, document: Document, settled: Document | None = None) -> list[Finding]:
-        """Every finding of a document; fields that were just admitted, or are `settled`, are not walked again."""
+    def _findings_of(self, document: Document) -> list[Finding]:
+        """Every finding of a document; fields that were just admitted are not walked again."""
         known = self._walked_last
         fresh = {name: item for name, item in document.items() if name not in known or known[name][0] is not item}
-        if settled is not None:
-            fresh = {name: item for name, item in fresh.items() if settled.get(name) is not item}
         if "metadata" in fresh and "metadata" in known and self._has_plain_metadata:
             fresh["metadata"] = _beyond(fresh["metadata"], *known["metadata"])
         findings = [
@@ -117,6 +116,27 @@ class Structure:
         ]
         kept = [name for name in document if name not in fresh and name in known and known[name][0] is document[name]]
         return findings + [finding for name in kept for finding in known[name][1]]
+
+    def _findings_in(self, name: str, value: Any) -> list[Finding]:
+        """The findings of one part of a document; one that was just admitted is not walked again."""
+        known = self._walked_last.get(name)
+        if known is not None and known[0] is value:
+            return known[1]
+        return _walked(self.root.child(name) or DEDUCED, value, (None, name)).findings
+
+    def _findings_at_status(self, document: Document, old: Document | None) -> tuple[list[Finding], list[Finding]]:
+        """What is wrong with the status, its paths beginning there, and the items that occur twice anywhere.
+
+        What already was there twice is tolerated, so what did not change need not be looked through; nor need the
+        metadata, which is of a built-in type and has no such lists.
+        """
+        changed = [
+            name for name in document if name != "metadata" and (old is None or old.get(name) is not document[name])
+        ]
+        twice = [f for name in changed for f in self._findings_in(name, document[name]) if f.reason == DUPLICATE]
+        if "status" not in document or not self._findings_in("status", document["status"]):
+            return [], twice
+        return _others(_walked(self.root.child("status") or DEDUCED, document["status"]).findings), twice
 
     @cached_property
     def _has_plain_metadata(self) -> bool:
@@ -148,14 +168,16 @@ class Structure:
         by the schema of the status alone, and by every rule. What is `known` to be wrong already may keep rules from
         being asked.
         """
-        # Nothing about the other parts of an object is said when its status is written; what already was there twice
-        # is tolerated, so what did not change need not be looked through.
-        whole = self._findings_of(document, old if subresource == "status" else None)
-        findings = _part(self.root, document, "status") if subresource == "status" else _others(whole)
+        if subresource == "status":  # nothing is said about the other parts of an object
+            findings, twice = self._findings_at_status(document, old)
+        else:
+            whole = self._findings_of(document)
+            findings, twice = _others(whole), [finding for finding in whole if finding.reason == DUPLICATE]
         if old is not None and findings:
             prefix = ["status"] if subresource == "status" else []
             findings = [f for f in findings if not _is_unchanged(self.root, prefix, f, document, old)]
-        findings += self._duplicates(whole, old)
+        if twice and not (old is not None and self._has_doubles(old)):
+            findings += twice
         causes = [_cause(finding, subresource) for finding in findings]
         if not self.root.is_ruled:
             return causes
@@ -164,12 +186,9 @@ class Structure:
             return [*causes, _UNCHECKED]
         return causes + broken_rules(self.root, document, old)
 
-    def _duplicates(self, found: list[Finding], old: Document | None) -> list[Finding]:
-        """Items that occur twice, unless the old document already had some."""
-        twice = [finding for finding in found if finding.reason == DUPLICATE]
-        if not twice or old is None:
-            return twice
-        return [] if any(f.reason == DUPLICATE for f in _walked(self.root, old).findings) else twice
+    def _has_doubles(self, old: Document) -> bool:
+        """Whether some items occurred twice before: then others may."""
+        return any(finding.reason == DUPLICATE for finding in _walked(self.root, old).findings)
 
 
 def _beyond(metadata: Any, known: Any, findings: list[Finding]) -> Any:
@@ -234,11 +253,6 @@ def _others(findings: list[Finding]) -> list[Finding]:
     return [finding for finding in findings if finding.reason != DUPLICATE]
 
 
-def _part(root: Node, document: Document, name: str) -> list[Finding]:
-    """The findings of one part alone, their paths beginning there."""
-    return _others(_walked(root.child(name) or DEDUCED, document[name]).findings) if name in document else []
-
-
 class _Walked(Run):
     """A run, and the document that came out of it."""
 
@@ -246,10 +260,10 @@ class _Walked(Run):
     document: Any
 
 
-def _walked(node: Node, value: Any, *, sent: bool = False) -> _Walked:
+def _walked(node: Node, value: Any, path: Path = None, *, sent: bool = False) -> _Walked:
     run = _Walked(sent)
     try:
-        run.document = walk_of(node)(value, None, run)
+        run.document = (node.walk or walk_of(node))(value, path, run)
     except RecursionError:
         raise BadRequest(TOO_DEEP) from None
     return run

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from allaboard.api.quantity import BadQuantity, canonical
-from allaboard.schema.checks import Check, accepting, checks_of, is_plain, type_check, type_name
+from allaboard.schema.checks import Check, accepting, checks_of, is_plain, type_check, type_name, whole_range
 from allaboard.schema.findings import DUPLICATE, INVALID, Malformed, MapKey, Path, Run, dotted, shown, steps
 from allaboard.schema.gotext import Unreadable, check_base64, moment
 from allaboard.schema.nodes import ANY, LIST, MAP, Node
@@ -62,6 +62,16 @@ def _leaf_walk(node: Node) -> Walk:
         # A whole number is printed without a point, however it was sent.
         return int(value) if is_number and type(value) is float and _is_whole(value) else value
 
+    usual = whole_range(node)
+    return walk if usual is None else _in_range(*usual, walk)
+
+
+def _in_range(lowest: float, highest: float, otherwise: Walk) -> Walk:
+    """Counts are in their range nearly always."""
+
+    def walk(value: Any, path: Path, run: Run) -> Any:
+        return value if type(value) is int and lowest <= value <= highest else otherwise(value, path, run)
+
     return walk
 
 
@@ -85,8 +95,11 @@ def _go_leaf(node: Node) -> Walk:
         "int-or-string": "int32",
     }.get(kind, kind)
     limit = 2**31 if form == "int32" else 2**63
+    usual = {"string": str, "boolean": bool, "int-or-string": str}.get(kind)
 
     def walk(value: Any, path: Path, run: Run) -> Any:
+        if type(value) is usual:
+            return value
         found = type_name(value)
         if found in accepted and not (found == "integer" and not -limit <= value < limit):
             return value
@@ -97,7 +110,7 @@ def _go_leaf(node: Node) -> Walk:
             run.malformed.append(Malformed(_go_complaint(value, path, wanted), converting, path))
         return value
 
-    return walk
+    return _in_range(-limit, limit - 1, walk) if kind == "integer" else walk
 
 
 def _micro_moment(text: Any) -> str:
@@ -269,6 +282,7 @@ def _null_of(node: Node, walks: _Walks, defaults: dict[str, Any]) -> Callable[[s
     put together here (an apply that emptied a struct) it is judged, where there is no default for it."""
 
     def nothing(name: str, path: Path, run: Run) -> Any:
+        run.nulls += 1
         child = node.child(name)
         if child is None:
             return _unknown(None, (path, name), run)
@@ -314,6 +328,8 @@ def _free_visit(node: Node) -> Walk:
         for name, item in value.items():
             if type(item) is plain:
                 continue
+            if item is None:
+                run.nulls += 1
             if item is None and drops_null and (run.sent or default is not None):
                 new = _ABSENT if default is None else default
             else:
@@ -387,18 +403,19 @@ def _list_walk(node: Node) -> Walk:
 
 
 def _seen_last(whole: Walk) -> Walk:
-    """Pods of one template, written one after the other, hold the very same lists: one found good is walked once."""
-    last: tuple[Any, bool, Any] = (None, True, None)
+    """Pods of one template, written one after the other, hold the very same lists: one found good is walked once. So
+    is what came out of it, which a hook may have handed back. Who sent it matters only where there were nulls."""
+    last: tuple[Any, Any, tuple[bool, ...]] = (None, None, ())
 
     def walk(value: Any, path: Path, run: Run) -> Any:
         nonlocal last
-        given, sent, found = last
-        if value is given and run.sent is sent and value is not None:
+        given, found, senders = last
+        if (value is given or value is found) and run.sent in senders:
             return found
-        remarks = run.remarks
+        remarks, nulls = run.remarks, run.nulls
         found = whole(value, path, run)
         if run.remarks == remarks:
-            last = (value, run.sent, found)
+            last = (value, found, (True, False) if run.nulls == nulls else (run.sent,))
         return found
 
     return walk

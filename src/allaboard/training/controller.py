@@ -46,9 +46,12 @@ OWNED = (
 )
 
 
+_owner_of = controller_key(kinds.TRAIN_JOB)
+
+
 def of_config_map(document: Document) -> Iterable[Key]:
     """A ConfigMap wakes its owner, and one in the place of a snapshot wakes whose snapshot it should be."""
-    keys = set(controller_key(kinds.TRAIN_JOB)(document))
+    keys = set(_owner_of(document))
     namespace, name = key_of(document)
     if name.endswith(SNAPSHOT_SUFFIX):
         keys.add(Key(namespace, name.removesuffix(SNAPSHOT_SUFFIX)))
@@ -58,7 +61,9 @@ def of_config_map(document: Document) -> Iterable[Key]:
 def _is_just_made(kind: Kind, document: Document) -> bool:
     """What a pass has just made tells its TrainJob nothing; what somebody else put there does."""
     if kind is kinds.CONFIG_MAP:
-        return [*controller_key(kinds.TRAIN_JOB)(document)] == of_config_map(document)
+        namespace, name = key_of(document)
+        own = Key(namespace, name.removesuffix(SNAPSHOT_SUFFIX))
+        return not name.endswith(SNAPSHOT_SUFFIX) or [*_owner_of(document)] == [own]
     return kind is kinds.JOB_SET and not document.get("status")
 
 
@@ -94,10 +99,9 @@ class TrainJobController:
         self._whole: dict[Key, tuple[object, ...]] = {}
         self._building: dict[Key, lifecycle.World] = {}
         self._is_news = True
-        owner = controller_key(kinds.TRAIN_JOB)
         self.watches = (
             Watch(kinds.TRAIN_JOB, self._if_news(own_key)),
-            *(Watch(kind, self._if_news(owner)) for kind in OWNED),
+            *(Watch(kind, self._if_news(_owner_of)) for kind in OWNED),
             Watch(kinds.CONFIG_MAP, self._if_news(of_config_map)),
             Watch(kinds.POD, of_failed_pod),
             Watch(kinds.LIMIT_RANGE, self._waiting),

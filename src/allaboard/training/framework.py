@@ -46,9 +46,8 @@ class Framework:
         self.plugins = (*PLUGINS, *further)
         self.points: Bound = bind(self.plugins, PHASES)
 
-    def shape(self, runtime: Document, job: TrainJob, facts: Facts) -> Info:
+    def shape(self, info: Info, job: TrainJob, facts: Facts) -> Info:
         """The template and the TrainJob, after every phase but the last."""
-        info = runtimes.info(runtime, job)
         for enforce in self.points["enforce_ml_policy"]:
             enforce(info, job)
         for enforce in self.points["enforce_pod_group_policy"]:
@@ -61,10 +60,12 @@ class Framework:
 
     def build(self, runtime: Document, job: TrainJob, facts: Facts) -> Documents:
         """Every object this job needs and does not have, ready to be applied."""
-        return self.objects(self.shape(runtime, job, facts), job, facts)
+        return self.objects(runtimes.info(runtime, job), job, facts)
 
     def objects(self, info: Info, job: TrainJob, facts: Facts) -> Documents:
-        return [document for build in self.points["build"] for document in build(info, job, facts)]
+        """The same, from a runtime that was read already."""
+        shaped = self.shape(info, job, facts)
+        return [document for build in self.points["build"] for document in build(shaped, job, facts)]
 
     def problems(self, case: Case) -> Iterable[Cause]:
         """Why this TrainJob may not come in: what every plugin says, in their order."""

@@ -119,7 +119,8 @@ class Info:
 
     @property
     def trainer_container(self) -> Container | None:
-        return self.trainer.main_container if self.trainer else None
+        trainer = self.trainer
+        return trainer.main_container if trainer else None
 
     @property
     def jobs(self) -> Documents:
@@ -130,7 +131,8 @@ class Info:
 
     def endpoint(self, job_name: str) -> str:
         """Where the first trainer pod is reached (defect 22: never assume what the job is called)."""
-        name = self.trainer.name if self.trainer else NODE
+        trainer = self.trainer
+        name = trainer.name if trainer else NODE
         return f"{job_name}-{name}-0-0.{self.subdomain(job_name)}"
 
     def endpoints(self, job_name: str, pods: PodSet) -> list[str]:

@@ -92,7 +92,7 @@ class TrainJob:
     def is_ours(self) -> bool:
         return (self.spec.get("managedBy") or MANAGED_BY_US) == MANAGED_BY_US
 
-    @property
+    @cached_property
     def runtime(self) -> RuntimeRef:
         ref = self.spec.get("runtimeRef") or {}
         if not ref:

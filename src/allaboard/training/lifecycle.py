@@ -116,9 +116,10 @@ def _objects(world: World, framework: Framework, now: datetime) -> Plan:
     job = world.job
     try:
         frozen = runtime.thaw(job, world.snapshot) if world.snapshot else world.runtime or {}
-        if world.snapshot is None and (words := _refusal(world, framework, frozen)):
+        info = runtime.info(frozen, job)
+        if world.snapshot is None and (words := _refusal(Case(job, None, frozen, info, world.get), framework)):
             return _give_up(world, "Invalid", words, now)
-        documents = framework.build(frozen, job, world.facts)
+        documents = framework.objects(info, job, world.facts)
     except AboardError as error:
         said = Plan(events=(complaint(job.document, str(error)),), again=now + LOOK_AGAIN)
         return said + _reason(job, str(error)[:LONGEST_NOTE])
@@ -144,10 +145,8 @@ def _is_there(document: Document, world: World) -> bool:
     return found is not None and found.get("data") == document["data"] and is_controlled_by(found, world.job.document)
 
 
-def _refusal(world: World, framework: Framework, frozen: Document) -> str:
+def _refusal(case: Case, framework: Framework) -> str:
     """The runtime may have changed since the job was let in: what is frozen is what is checked (defect 41)."""
-    job = world.job
-    case = Case(job, None, frozen, runtime.info(frozen, job), world.get)
     causes = [*names.problems(case), *framework.problems(case)]
     return told(causes) if causes else ""
 

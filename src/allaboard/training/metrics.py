@@ -43,7 +43,8 @@ def _story(job: Document | None) -> Document:
 
 def count(old: Document | None, new: Document | None) -> None:
     """A TrainJob changed: move it from where it was counted to where it stands."""
-    before, after = (place_of(job) if job is not None else None for job in (old, new))
+    before = place_of(old) if old is not None else None
+    after = place_of(new) if new is not None else None
     if before != after:
         if before is not None:
             JOBS.labels(*before).dec()

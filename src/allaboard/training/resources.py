@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from allaboard.api.documents import Document, Documents
 from allaboard.api.quantity import Quantity, Resources, largest, parse, resource_list, resources, total
@@ -30,11 +31,17 @@ def _claims(first: Documents, rest: Documents) -> Documents:
 
 def gpu_count(requirements: Document) -> int:
     """Whole devices asked for, in requests, else in limits; a fraction counts as one more."""
-    return _gpus(requirements.get("requests") or {}) or _gpus(requirements.get("limits") or {})
+    return _gpus_in(requirements.get("requests")) or _gpus_in(requirements.get("limits"))
 
 
-def _gpus(amounts: Document) -> int:
-    named = {name.lower(): parse(amount).value() for name, amount in sorted(amounts.items())}
+def _gpus_in(amounts: Document | None) -> int:
+    return _gpus(tuple(sorted(amounts.items()))) if amounts else 0
+
+
+@lru_cache(maxsize=1024)
+def _gpus(amounts: tuple[tuple[str, str | int], ...]) -> int:
+    """Many jobs ask for the same, and are counted once."""
+    named = {name.lower(): parse(amount).value() for name, amount in amounts}
     slices = sum(count for name, count in named.items() if name.startswith(MIG))
     devices = [count for name, count in named.items() if name.endswith("/gpu")]
     # Names like `gpu-memory` also contain "gpu"; they decide only where no device is named.

@@ -9,7 +9,7 @@ import msgspec
 
 from allaboard.api.documents import Document, Documents, dig
 from allaboard.api.labels import ABOARD, COMPLETION_INDEX, FAILURES, REPLICATED_JOB, RESTART_ATTEMPT
-from allaboard.api.meta import annotations_of, condition_of, is_leaving, is_true, labels_of, name_of, stamp
+from allaboard.api.meta import annotations_of, condition_of, is_leaving, labels_of, name_of, stamp
 from allaboard.training.job import TrainJob
 
 COUNTS = ("ready", "succeeded", "failed", "active", "suspended")
@@ -86,10 +86,10 @@ def failed(status: Document, reason: str, message: str, generation: int | None, 
 
 def phase(job: TrainJob, status: Document) -> str:
     """One word for people: where a job stands."""
-    seen = {"status": status}
-    if is_true(seen, "Failed"):
+    true = {found["type"] for found in status.get("conditions") or () if found.get("status") == "True"}
+    if "Failed" in true:
         return "Failed"
-    if is_true(seen, "Complete"):
+    if "Complete" in true:
         return "Succeeded"
     if job.suspended:
         return "Suspended"

@@ -5,24 +5,24 @@ The lists belong to the caller and are changed where they stand; their items are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Iterable
 
 from allaboard.api.documents import Document, Documents
 
 
 def env(existing: Documents, new: Iterable[Document]) -> None:
     """Environment variables, by name."""
-    _upsert(existing, new, _name)
+    _upsert(existing, new, "name")
 
 
 def volumes(existing: Documents, new: Iterable[Document]) -> None:
     """Volumes, by name."""
-    _upsert(existing, new, _name)
+    _upsert(existing, new, "name")
 
 
 def mounts(existing: Documents, new: Iterable[Document]) -> None:
     """Volume mounts, by path: one volume may be mounted twice (ruling 16)."""
-    _upsert(existing, new, lambda mount: mount.get("mountPath"))
+    _upsert(existing, new, "mountPath")
 
 
 def ports(existing: Documents, new: Iterable[Document]) -> None:
@@ -44,17 +44,13 @@ def _is_same_port(old: Document, new: Document) -> bool:
 _PORT = (("containerPort", None), ("protocol", "TCP"))
 
 
-def _name(item: Document) -> Hashable:
-    return str(item.get("name"))
-
-
-def _upsert(existing: Documents, new: Iterable[Document], key: Callable[[Document], Hashable]) -> None:
-    at: dict[Hashable, int] = {}
+def _upsert(existing: Documents, new: Iterable[Document], member: str) -> None:
+    at: dict[str | None, int] = {}
     for index, item in enumerate(existing):
-        at.setdefault(key(item), index)
+        at.setdefault(item.get(member), index)
     for item in new:
-        if (place := at.get(key(item))) is not None:
+        if (place := at.get(item.get(member))) is not None:
             existing[place] = item
         else:
-            at[key(item)] = len(existing)
+            at[item.get(member)] = len(existing)
             existing.append(item)

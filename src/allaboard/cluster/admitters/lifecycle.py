@@ -21,11 +21,12 @@ class NamespaceLifecycle:
     operations = ("CREATE", "DELETE")
 
     def mutate(self, request: Request, view: View) -> None:
+        kind = request.kind
         if request.operation == "DELETE":
-            if request.kind == kinds.NAMESPACE and request.key.name in IMMORTAL:
+            if kind == kinds.NAMESPACE and request.key.name in IMMORTAL:
                 raise forbidden(request, "this namespace may not be deleted")
             return
-        if not request.kind.namespaced or request.subresource or request.kind.group == ASKING:
+        if not kind.namespaced or request.subresource or kind.group == ASKING:
             return
         space = request.key.namespace
         found = view.get(kinds.NAMESPACE, Key("", space))

@@ -18,9 +18,10 @@ class Quotas:
     operations = ("CREATE", "UPDATE")
 
     def validate(self, request: Request, view: View) -> None:
-        if not request.kind.namespaced or not _is_weighed(request):
+        quotas = view.list(kinds.RESOURCE_QUOTA, request.key.namespace)  # first: mostly there are none
+        if not quotas or not request.kind.namespaced or not _is_weighed(request):
             return
-        for quota in view.list(kinds.RESOURCE_QUOTA, request.key.namespace):
+        for quota in quotas:
             hard = dig(quota, "status", "hard", default={})
             if hard and in_scope(quota, request.kind.resource, request.new or {}):
                 _check(request, view, quota, hard)

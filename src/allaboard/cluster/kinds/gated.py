@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_
 
 from allaboard.api.documents import Document, Documents, without
 from allaboard.api.twins import made_once
@@ -28,15 +29,11 @@ def open_only(spec: Document) -> Document:
 
 
 def _containers(listed: Documents) -> Documents:
-    if all(map(_is_plain, listed)):
-        return listed
-    found: Documents = _each({"all": listed}, "all", _container)["all"]
-    return found
+    return listed if all(map(_is_plain, listed)) else _all(listed, _container)
 
 
 def _volumes(listed: Documents) -> Documents:
-    found: Documents = _each({"all": listed}, "all", _volume)["all"]
-    return found
+    return _all(listed, _volume)
 
 
 def _is_plain(container: Document) -> bool:
@@ -45,12 +42,17 @@ def _is_plain(container: Document) -> bool:
     return RARE.isdisjoint(container) and not (mounts and any("bindMountOptions" in mount for mount in mounts))
 
 
+def _all(listed: Documents, change: Callable[[Document], Document]) -> Documents:
+    """The items, each changed; the very same list where that left all as they were."""
+    changed = [change(item) for item in listed]
+    return listed if all(map(is_, changed, listed)) else changed
+
+
 def _each(document: Document, key: str, change: Callable[[Document], Document]) -> Document:
     listed = document.get(key)
-    if not listed:
+    if not listed or (changed := _all(listed, change)) is listed:
         return document
-    changed = [change(item) for item in listed]
-    return document if all(new is old for new, old in zip(changed, listed, strict=True)) else {**document, key: changed}
+    return {**document, key: changed}
 
 
 def _container(container: Document) -> Document:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from allaboard.api.documents import Document, dig
+from typing import NamedTuple
+
+from allaboard.api.documents import Document
 from allaboard.api.errors import Cause
 from allaboard.cluster import complaints
 from allaboard.cluster.kinds.indexes import Malformed, overlap, read_indexes
@@ -12,63 +14,70 @@ TERMINAL = ("Failed", "Complete", "FailureTarget")
 NONE = complaints.OMITTED
 
 
-def is_true(job: Document, kind: str) -> bool:
-    conditions = dig(job, "status", "conditions", default=[])
-    return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
+KINDS = frozenset({"Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "Suspended"})
+ENDINGS = frozenset({"Complete", "Failed"})
 
 
-def is_over(job: Document) -> bool:
-    return is_true(job, "Complete") or is_true(job, "Failed")
+class _Turn(NamedTuple):
+    """A status and the one before it: which of its keys changed, which conditions are true and were."""
+
+    spec: Document
+    status: Document
+    before: Document
+    changed: set[str]
+    now: set[str]
+    then: set[str]
+    flipped: set[str]
 
 
-def is_false(job: Document, kind: str) -> bool:
-    conditions = dig(job, "status", "conditions", default=[])
-    return any(c.get("type") == kind and c.get("status") == "False" for c in conditions)
+def conditions_of(status: Document, value: str) -> set[str]:
+    """The types of all conditions with this status."""
+    return {c["type"] for c in status.get("conditions") or () if c.get("status") == value and c.get("type")}
 
 
 def causes(new: Document, old: Document) -> list[Cause]:
     status, before = new.get("status") or {}, old.get("status") or {}
     changed = {key for key in status.keys() | before.keys() if status.get(key) != before.get(key)}
-    flipped = {kind for kind in KINDS if is_true(new, kind) != is_true(old, kind)}
-    if is_over(new) != is_over(old):
+    now, then = conditions_of(status, "True"), conditions_of(before, "True")
+    flipped = (now ^ then) & KINDS
+    if now.isdisjoint(ENDINGS) != then.isdisjoint(ENDINGS):
         flipped.add("finished")
-    found = [cause for key in COUNTS for cause in complaints.not_negative(f"status.{key}", status.get(key))]
-    found += _conditions(new, flipped, changed) + _times(new, old, flipped, changed)
-    found += _finished(new, flipped, changed) + _indexes(new, changed)
-    return found + _backwards(new, old)
+    turn = _Turn(new["spec"], status, before, changed, now, then, flipped)
+    found: list[Cause] = []
+    for key in COUNTS:
+        found += complaints.not_negative(f"status.{key}", status.get(key))
+    return found + _conditions(turn) + _times(turn) + _finished(turn) + _indexes(turn) + _backwards(turn)
 
 
-KINDS = ("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet", "Suspended")
-
-
-def _both(new: Document, one: str, other: str) -> Cause:
+def _both(one: str, other: str) -> Cause:
     return complaints.invalid("status.conditions", NONE, f"cannot set {one}=True and {other}=true conditions")
 
 
-def _conditions(new: Document, flipped: set[str], changed: set[str]) -> list[Cause]:
-    complete, failed, target, met = (is_true(new, kind) for kind in KINDS[:4])
-    found: list[Cause] = []
+def _conditions(turn: _Turn) -> list[Cause]:
+    now, flipped, found = turn.now, turn.flipped, list[Cause]()
+    complete, failed = "Complete" in now, "Failed" in now
+    target, met = "FailureTarget" in now, "SuccessCriteriaMet" in now
     if complete and failed and flipped & {"Complete", "Failed"}:
-        found.append(_both(new, "Complete", "Failed"))
+        found.append(_both("Complete", "Failed"))
     if complete and target and flipped & {"Complete", "FailureTarget"}:
-        found.append(_both(new, "Complete", "FailureTarget"))
-    if failed and not target and ("Failed" in flipped or "failedIndexes" in changed):
+        found.append(_both("Complete", "FailureTarget"))
+    if failed and not target and ("Failed" in flipped or "failedIndexes" in turn.changed):
         why = "cannot set Failed=True condition without the FailureTarget=true condition"
         found.append(complaints.invalid("status.conditions", NONE, why))
     if complete and not met and flipped & {"Complete", "SuccessCriteriaMet"}:
         why = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
         found.append(complaints.invalid("status.conditions", NONE, why))
     if met and failed:
-        found.append(_both(new, "SuccessCriteriaMet", "Failed"))
+        found.append(_both("SuccessCriteriaMet", "Failed"))
     if met and target:
-        found.append(_both(new, "SuccessCriteriaMet", "FailureTarget"))
+        found.append(_both("SuccessCriteriaMet", "FailureTarget"))
     return found
 
 
-def _times(new: Document, old: Document, flipped: set[str], changed: set[str]) -> list[Cause]:
-    status, before, found = new.get("status") or {}, old.get("status") or {}, list[Cause]()
-    start, end, complete = status.get("startTime"), status.get("completionTime"), is_true(new, "Complete")
-    if "Complete" in flipped or "completionTime" in changed:
+def _times(turn: _Turn) -> list[Cause]:
+    status, before, changed, found = turn.status, turn.before, turn.changed, list[Cause]()
+    start, end, complete = status.get("startTime"), status.get("completionTime"), "Complete" in turn.now
+    if "Complete" in turn.flipped or "completionTime" in changed:
         if end is not None and not complete:
             why = "cannot set completionTime when there is no Complete=True condition"
             found.append(complaints.invalid("status.completionTime", end, why))
@@ -78,21 +87,20 @@ def _times(new: Document, old: Document, flipped: set[str], changed: set[str]) -
         found.append(complaints.invalid("status.completionTime", end, "must be equal to or after `startTime`"))
     if end is not None and before.get("completionTime") not in (None, end):
         found.append(complaints.invalid("status.completionTime", end, complaints.IMMUTABLE))
-    resuming = is_true(old, "Suspended") and is_false(new, "Suspended")
     moved = before.get("startTime") is not None and "startTime" in changed
-    if moved and not resuming and not dig(new, "spec", "suspend", default=False):
+    resuming = "Suspended" in turn.then and "Suspended" in conditions_of(status, "False")
+    if moved and not resuming and not turn.spec.get("suspend"):
         why = "startTime cannot be removed for unsuspended job"
         found.append(complaints.required("status.startTime", why))
     return found
 
 
-def _finished(new: Document, flipped: set[str], changed: set[str]) -> list[Cause]:
-    status, found = new.get("status") or {}, list[Cause]()
-    over = is_over(new)
-    ended = "finished" in flipped
+def _finished(turn: _Turn) -> list[Cause]:
+    status, changed, found = turn.status, turn.changed, list[Cause]()
+    over, ended = not turn.now.isdisjoint(ENDINGS), "finished" in turn.flipped
     if over and (ended or "active" in changed) and (status.get("active") or 0) > 0:
         found.append(complaints.invalid("status.active", status["active"], "active>0 is invalid for finished job"))
-    empty = dig(new, "spec", "suspend", default=False) and dig(new, "spec", "completions") == 0
+    empty = turn.spec.get("suspend") and turn.spec.get("completions") == 0
     if over and (ended or "startTime" in changed) and status.get("startTime") is None and not empty:
         found.append(complaints.required("status.startTime", "startTime is required for finished job"))
     uncounted = status.get("uncountedTerminatedPods") or {}
@@ -115,8 +123,8 @@ def _finished(new: Document, flipped: set[str], changed: set[str]) -> list[Cause
     return found
 
 
-def _indexes(new: Document, changed: set[str]) -> list[Cause]:
-    status, spec, found = new.get("status") or {}, new["spec"], list[Cause]()
+def _indexes(turn: _Turn) -> list[Cause]:
+    status, spec, changed, found = turn.status, turn.spec, turn.changed, list[Cause]()
     done, failed, completions = (
         status.get("completedIndexes") or "",
         status.get("failedIndexes"),
@@ -160,26 +168,26 @@ def _apart(done: str, failed: str, completions: int) -> list[Cause]:
     return [complaints.invalid("status.failedIndexes", failed, why)]
 
 
-def _backwards(new: Document, old: Document) -> list[Cause]:
+def _backwards(turn: _Turn) -> list[Cause]:
     """What may never be taken back."""
-    status, before, found = new.get("status") or {}, old.get("status") or {}, list[Cause]()
+    status, before, now, then, found = turn.status, turn.before, turn.now, turn.then, list[Cause]()
     for kind in TERMINAL:
-        if is_true(old, kind) and not is_true(new, kind):
+        if kind in then and kind not in now:
             why = f"cannot disable the terminal {kind}=True condition"
             found.append(complaints.invalid("status.conditions", NONE, why))
     if (status.get("failed") or 0) < (before.get("failed") or 0):
         found.append(
             complaints.invalid("status.failed", status.get("failed") or 0, "cannot decrease the failed counter")
         )
-    spec = new["spec"]
+    spec = turn.spec
     elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
     if not elastic and (status.get("succeeded") or 0) < (before.get("succeeded") or 0):
         why = "cannot decrease the succeeded counter"
         found.append(complaints.invalid("status.succeeded", status.get("succeeded") or 0, why))
-    if is_true(old, "SuccessCriteriaMet") and not is_true(new, "SuccessCriteriaMet"):
+    if "SuccessCriteriaMet" in then and "SuccessCriteriaMet" not in now:
         why = "cannot disable the SuccessCriteriaMet=True condition"
         found.append(complaints.invalid("status.conditions", NONE, why))
-    if is_true(old, "Complete") and not is_true(old, "SuccessCriteriaMet") and is_true(new, "SuccessCriteriaMet"):
+    if "Complete" in then and "SuccessCriteriaMet" not in then and "SuccessCriteriaMet" in now:
         why = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
         found.append(complaints.invalid("status.conditions", NONE, why))
     return found

@@ -76,12 +76,12 @@ def _compute(listed: Document | None) -> Document:
     return {name: amount for name, amount in (listed or {}).items() if name in ("cpu", "memory") and amount != "0"}
 
 
-_SOUND: dict[bytes, None] = {}  # specs without a breach, host names left out
+_SOUND: dict[bytes, None] = {}  # specs without a breach, what no rule reads left out
 _MOST_SOUND = 256
 
 
 def causes(spec: Document, field: str) -> list[Cause]:
-    """Every breach in a pod spec; pods of one template say the same but for their host name, and are judged once."""
+    """Every breach in a pod spec; pods of one runtime say the same but for names and values, and are judged once."""
     text = _anonymous(spec)
     if text in _SOUND:
         return _names(spec, field)
@@ -94,15 +94,46 @@ def causes(spec: Document, field: str) -> list[Cause]:
 
 
 def _anonymous(spec: Document) -> bytes:
-    """A spec as text, without what tells pods of one template apart: host name, and the name of the token's volume.
-
-    Another name of the same form in the same places breaks no rule that this one keeps.
-    """
-    text = encode({**spec, "hostname": ""} if "hostname" in spec else spec)
-    for volume in spec.get("volumes") or ():
+    """A spec as text, without what tells pods of one runtime apart and breaks no rule: what is judged by `_names`, the
+    values of variables, for whom a token is, and the name of the token's volume, for which another of the same form
+    in the same places would do."""
+    spec = {**spec, "hostname": "", "subdomain": ""}
+    for part in ("containers", "initContainers"):
+        if spec.get(part):
+            spec[part] = [_without_values(container) for container in spec[part]]
+    if listed := spec.get("volumes"):
+        spec["volumes"] = [_without_audience(volume) for volume in listed]
+    text = encode(spec)
+    for volume in listed or ():
         if TOKEN_VOLUME.fullmatch(volume.get("name") or ""):
             return text.replace(volume["name"].encode(), b"\0")
     return text
+
+
+def _without_values(container: Document) -> Document:
+    """A variable that has a value and nothing else is known by its name: a value may be any text."""
+    if not (env := container.get("env")):
+        return container
+    return {**container, "env": [one["name"] if one.keys() == _PLAIN else one for one in env]}
+
+
+_PLAIN = {"name", "value"}
+
+
+def _without_audience(volume: Document) -> Document:
+    """A projected volume, of whose tokens anybody may be the audience, and whose sources may have any name."""
+    projected = volume.get("projected")
+    if not projected or not projected.get("sources"):
+        return volume
+    return {**volume, "projected": {**projected, "sources": [_unaddressed(part) for part in projected["sources"]]}}
+
+
+def _unaddressed(part: Document) -> Document:
+    if len(part) == 1 and (token := part.get("serviceAccountToken")):
+        return {"serviceAccountToken": {**token, "audience": ""}}
+    if len(part) == 1 and (source := part.get("configMap")):
+        return {"configMap": {**source, "name": bool(source.get("name"))}}
+    return part
 
 
 def _breaches(spec: Document, field: str) -> list[Cause]:

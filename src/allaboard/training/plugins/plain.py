@@ -22,5 +22,5 @@ class Plain:
 
 def take_num_nodes(info: Info, job: TrainJob) -> None:
     """The TrainJob's number of nodes, where it names one."""
-    if info.trainer and job.num_nodes is not None:
-        info.trainer.count = job.num_nodes
+    if job.num_nodes is not None and (trainer := info.trainer):
+        trainer.count = job.num_nodes

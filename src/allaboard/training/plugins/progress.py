@@ -35,15 +35,15 @@ class Progress:
     name = "progress"
 
     def enforce_pod_spec(self, info: Info, job: TrainJob, settings: Settings) -> None:
-        if GATE not in settings.gates or info.trainer is None:
+        if GATE not in settings.gates or (trainer := info.trainer) is None:
             return
         variables = [
             variable("KUBEFLOW_TRAINER_SERVER_URL", _server(settings) + path(job.namespace, job.name)),
             variable("KUBEFLOW_TRAINER_SERVER_CA_CERT", f"{FOLDER}/ca.crt"),
             variable("KUBEFLOW_TRAINER_SERVER_TOKEN", f"{FOLDER}/token"),
         ]
-        upsert.volumes(info.trainer.volumes, [_volume(job)])
-        for container in info.trainer.containers:
+        upsert.volumes(trainer.volumes, [_volume(job)])
+        for container in trainer.containers:
             container.inject(self.name, variables)
             upsert.mounts(container.mounts, [{"name": VOLUME, "mountPath": FOLDER, "readOnly": True}])
 

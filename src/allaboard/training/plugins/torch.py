@@ -70,7 +70,8 @@ def _wanted(policy: Document, job: TrainJob) -> int | str:
 
 
 def _nodes(info: Info) -> int:
-    return 1 if info.trainer is None or info.trainer.count is None else info.trainer.count
+    trainer = info.trainer
+    return 1 if trainer is None or trainer.count is None else trainer.count
 
 
 def _ranks(nodes: int, processes: int | str) -> Documents:
