@@ -43,7 +43,7 @@ SEED = textwrap.dedent("""
                 body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"t": "z" * 2000}}
                 change = store.put("configmaps", body, before)
             await store.commit(change)
-            say(change.revision, key.name, "-" if change.type == "DELETED" else change.item.uid)
+            say(change.item.revision, key.name, "-" if change.type == "DELETED" else change.item.uid)
 
     async def main(path):
         store = Store(Sqlite(Path(path)))

@@ -66,7 +66,7 @@ def test_no_watcher_misses_doubles_or_reorders_a_change(query):
             await changed(plane, index)
             if index % 3 == 0:  # some changes reach watchers one by one, others in a bunch
                 await asyncio.sleep(0)
-        happened = [(each.type, each.key.name, each.revision) for each in told.ring.since(0)]
+        happened = [(each.type, each.item.key.name, each.item.revision) for each in told.ring.since(0)]
         last = config_map("last" if "fieldSelector" not in query else "n3")
         last["metadata"]["labels"] = {"even": "yes"}
         end.set()

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
 
 # A document is never changed after it was handed over: copy the path you change (`replace`), share the rest.
 Document = dict[str, Any]
 Documents = list[Document]
 
 
-class Key(NamedTuple):
-    """Where a document lives: its namespace ("" for cluster-scoped kinds) and its name."""
+class Key(msgspec.Struct, frozen=True, order=True, gc=False):
+    """Where a document lives: its namespace ("" for cluster-scoped kinds) and its name.
+
+    Keys are made at every turn: a struct is made several times as fast as a named tuple, and holds half the memory.
+    """
 
     namespace: str
     name: str
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((self.namespace, self.name))
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}" if self.namespace else self.name

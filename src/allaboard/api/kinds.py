@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from allaboard.api.documents import Key
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
@@ -53,6 +55,10 @@ class Kind:
             parts += ["namespaces", namespace]
         parts += [part for part in (self.plural, name, subresource) if part]
         return "/".join(parts)
+
+    def path_to(self, key: Key, subresource: str = "") -> str:
+        """The URL path of one object."""
+        return self.path(key.namespace, key.name, subresource)
 
     def __str__(self) -> str:
         return self.kind

@@ -11,7 +11,6 @@ from allaboard.api.documents import Document, Key, same_fields
 from allaboard.api.kinds import Kind
 
 _ASKED = ("uid", "generation", "labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp")
-_tuple = tuple.__new__  # what a NamedTuple's own constructor calls; keys are made at every turn
 
 
 def name_of(document: Document) -> str:
@@ -24,7 +23,7 @@ def namespace_of(document: Document) -> str:
 
 def key_of(document: Document) -> Key:
     metadata = document.get("metadata", {})
-    return _tuple(Key, (metadata.get("namespace", ""), metadata.get("name", "")))
+    return Key(metadata.get("namespace", ""), metadata.get("name", ""))
 
 
 def uid_of(document: Document) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+
+import msgspec
 
 from allaboard.api.documents import Document, Documents
 
@@ -20,7 +21,7 @@ class Select:
 EVERYTHING = Select()
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True):
     """One watch event: ADDED, MODIFIED, DELETED or BOOKMARK, and the document as it is (or last was)."""
 
     type: str

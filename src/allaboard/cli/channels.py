@@ -45,7 +45,7 @@ async def pod_of_rank(open_session: Session, name: str, rank: str) -> Document:
 def path_to(pod: Document, what: str, query: Sequence[tuple[str, str]]) -> str:
     """The address of a pod's exec or attach, in its first container."""
     container = ("container", str(dig(pod, "spec", "containers", 0, "name")))
-    return f"{POD.path(*key_of(pod), what)}?{urlencode([*query, container])}"
+    return f"{POD.path_to(key_of(pod), what)}?{urlencode([*query, container])}"
 
 
 @asynccontextmanager

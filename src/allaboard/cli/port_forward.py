@@ -60,7 +60,7 @@ async def listen(transport: Transport, pod: Document, here: int, there: int) -> 
     """One local port; every connection to it is a socket of its own."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        path = f"{POD.path(*key_of(pod), 'portforward')}?ports={there}"
+        path = f"{POD.path_to(key_of(pod), 'portforward')}?ports={there}"
         try:
             async with channels.opened(transport, path, PROTOCOL) as socket:
                 await _carry(socket, reader, writer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,7 +13,7 @@ from allaboard.cluster.ask import Ask, Place
 from allaboard.cluster.delete import FOREGROUND, ORPHAN, Wish, delete
 from allaboard.cluster.plane import Cluster
 from allaboard.cluster.registry import Registry
-from allaboard.cluster.store import Happening, Item
+from allaboard.cluster.store import Item, Transaction
 from allaboard.cluster.update import change
 
 MANAGER = "kube-controller-manager"
@@ -52,27 +52,41 @@ class Collector:
         self.due: dict[tuple[str, Key], None] = {}  # places to judge, in order
         cluster.store.listeners.append(self.notice)
 
-    def notice(self, happening: Happening) -> None:
-        """Queue what a change may concern."""
-        store = self.cluster.store
-        item = happening.item
-        if happening.type == "DELETED":
-            for place in sorted(store.owned.get(item.uid, ())):
-                self.due[place] = None
-            for owner in item.owners:  # an owner may be waiting for this one
-                if (holder := store.living.get(owner)) is not None:
-                    self.due[holder] = None
-            return
-        if happening.before is None:
-            if item.owners and self.ties(store.document(item)).fate() is not Fate.STAYS:
+    def notice(self, transaction: Transaction) -> None:
+        """Queue what changes may concern."""
+        for happening in transaction:
+            item, before = happening.item, happening.before
+            if happening.type == "DELETED":
+                for place in sorted(self.cluster.store.owned.get(item.uid, ())):
+                    self.due[place] = None
+                self._wake_waiting(item.owners)
+            elif before is not None:
+                self._notice_changed(happening.table, item, before)
+            elif item.owners and not self._is_safe(item):
                 self.due[happening.table, item.key] = None
-            return
-        finalizers = store.document(item)["metadata"].get("finalizers") or ()
-        if item.owners != happening.before.owners or ORPHAN in finalizers or FOREGROUND in finalizers:
-            self.due[happening.table, item.key] = None
-            for owner in happening.before.owners:
-                if owner not in item.owners and (holder := store.living.get(owner)) is not None:
-                    self.due[holder] = None
+
+    def _notice_changed(self, table: str, item: Item, before: Item) -> None:
+        finalizers = self.cluster.store.document(item)["metadata"].get("finalizers") or ()
+        if item.owners != before.owners or ORPHAN in finalizers or FOREGROUND in finalizers:
+            self.due[table, item.key] = None
+            self._wake_waiting([owner for owner in before.owners if owner not in item.owners])
+
+    def _wake_waiting(self, owners: Iterable[str]) -> None:
+        """These have one dependent less, for which they may be waiting."""
+        store = self.cluster.store
+        for owner in owners:
+            place = store.living.get(owner)
+            if place is not None and (item := store.table(place[0]).get(place[1])) is not None and item.is_leaving:
+                self.due[place] = None
+
+    def _is_safe(self, item: Item) -> bool:
+        """Whether an object stays; nearly always because every owner is there and stays itself."""
+        document = self.cluster.store.document(item)
+        for reference in owners_of(document):
+            owner = self._owner(reference, item.key.namespace)
+            if owner is None or owner.is_leaving:
+                return self.ties(document).fate() is Fate.STAYS
+        return True
 
     def notice_all(self) -> None:
         """Queue everything that has owners or waits for dependents: at the start."""
@@ -169,22 +183,27 @@ class Collector:
             if owner is None:
                 gone.append(reference)
                 unknown = unknown or not _may_be_judged(self.cluster.registry, reference, namespace)
-            elif is_leaving(owner) and FOREGROUND in (owner["metadata"].get("finalizers") or ()):
+            elif self._waits(owner):
                 waiting.append(reference)
             else:
                 solid.append(reference)
         return Ties(tuple(solid), tuple(waiting), tuple(gone), unknown)
 
-    def _owner(self, reference: Document, namespace: str) -> Document | None:
+    def _waits(self, owner: Item) -> bool:
+        """Whether it goes as soon as its dependents have gone."""
+        return owner.is_leaving and FOREGROUND in (
+            self.cluster.store.document(owner)["metadata"].get("finalizers") or ()
+        )
+
+    def _owner(self, reference: Document, namespace: str) -> Item | None:
         """The owner a reference means; an owner in another namespace is no owner."""
         place = self.cluster.store.living.get(reference.get("uid", ""))
         if place is None:
             return None
         table, key = place
-        item = self.cluster.store.table(table).get(key)
-        if item is None or key.name != reference.get("name") or key.namespace not in ("", namespace):
+        if key.name != reference.get("name") or key.namespace not in ("", namespace):
             return None
-        return self.cluster.store.document(item)
+        return self.cluster.store.table(table).get(key)
 
 
 def _blocks(dependent: Document, uid: str) -> bool:

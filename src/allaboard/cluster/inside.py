@@ -74,8 +74,9 @@ class Inside:
         position = table.ring.position(int(since or 0))
         watcher = Watcher(store, table, position, select.namespace, acceptor(rules, _query(select), store))
         async for seen in watcher.batches():
-            await ready(rules, (item for _, item in seen), store)
-            yield [Change(type_, shown(rules, store.document(item))) for type_, item in seen]
+            if rules.converter is not None:
+                await ready(rules, [each.item for each in seen], store)
+            yield [Change(each.type, shown(rules, store.document(each.item))) for each in seen]
 
     async def create(self, kind: Kind, document: Document, *, manager: str) -> Document:
         place = self._place(kind, Key(namespace_of(document), ""))

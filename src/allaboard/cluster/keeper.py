@@ -18,11 +18,12 @@ from allaboard.cluster.definitions import CLEANUP, MANAGER, emptied
 from allaboard.cluster.delete import Wish, delete
 from allaboard.cluster.garbage import Collector
 from allaboard.cluster.plane import DEFINITIONS, Cluster
-from allaboard.cluster.store import Happening, Item
-from allaboard.cluster.update import change
+from allaboard.cluster.store import Item, Transaction
+from allaboard.cluster.update import change as rewrite
 
 log = logging.getLogger(__name__)
 
+EVENTS = EVENT.resource
 EVENT_LIFE = timedelta(hours=1)
 SWEEP = 30.0  # seconds between looks for events that are too old
 RETRY = 1.0  # seconds after a failure, a full disk for instance
@@ -38,9 +39,10 @@ class Definitions:
             self._look(item)
         cluster.store.listeners.append(self._notice)
 
-    def _notice(self, happening: Happening) -> None:
-        if happening.table == DEFINITIONS and happening.type != "DELETED":
-            self._look(happening.item)
+    def _notice(self, transaction: Transaction) -> None:
+        for change in transaction:
+            if change.table == DEFINITIONS and change.type != "DELETED":
+                self._look(change.item)
 
     def _look(self, item: Item) -> None:
         if is_leaving(self.cluster.store.document(item)):
@@ -55,7 +57,7 @@ class Definitions:
             await self._empty(key)
             if not any(self.cluster.store.table(key.name).latest_items()):
                 place = Place(self.cluster.registry.of(CRD), key, "status")  # past the rules of the spec
-                await change(self.cluster, place, emptied, Ask(manager=MANAGER))
+                await rewrite(self.cluster, place, emptied, Ask(manager=MANAGER))
 
     async def _empty(self, key: Key) -> None:
         for rules in self.cluster.registry.custom.get(key.name, ())[:1]:
@@ -78,11 +80,11 @@ class Keeper:
         self._awake.set()
         cluster.store.listeners.append(self._notice)
 
-    def _notice(self, happening: Happening) -> None:
-        if happening.table == EVENT.resource:
-            if happening.type != "DELETED":
-                self.fading.append((self.cluster.world.now() + EVENT_LIFE, happening.key, happening.revision))
-            return
+    def _notice(self, transaction: Transaction) -> None:
+        said = [change.item for change in transaction if change.table == EVENTS and change.type != "DELETED"]
+        if said:
+            end = self.cluster.world.now() + EVENT_LIFE
+            self.fading.extend([(end, item.key, item.revision) for item in said])
         # Nearly every change leaves nothing to do; whoever looks at it for a reason has done so by now.
         if self.definitions.leaving or (self.collector is not None and self.collector.due):
             self._awake.set()
@@ -110,7 +112,7 @@ class Keeper:
 
     async def forget(self, now: datetime) -> None:
         """Drop events whose hour is over."""
-        store, table = self.cluster.store, self.cluster.store.table(EVENT.resource)
+        store, table = self.cluster.store, self.cluster.store.table(EVENTS)
         changes = []
         while self.fading and self.fading[0][0] <= now:
             _, key, revision = self.fading.popleft()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from allaboard.cluster.store import ChangeType, Happening, Item, Journal, Transa
 
 RING = 2048  # changes remembered for each table; older watches are told to list again
 PAST = 2 << 20  # bytes kept in a ring for the sake of the past alone: what was superseded or deleted
-RECENT = 2048  # documents kept decoded
+RECENT = 2048  # objects whose current state is kept decoded
 PASSING = 256  # documents kept decoded although nobody is likely to read them again: events, and what is deleted
 SELDOM_READ = frozenset({"events"})
 
@@ -35,7 +35,8 @@ class Ring:
 
     def append(self, change: Happening) -> None:
         self.changes.append(change)
-        self.weight += change.weight
+        if change.before is not None:  # else nothing is past yet
+            self.weight += change.weight
         if len(self.changes) >= 2 * self.limit:
             self._forget(self.limit)
 
@@ -50,7 +51,7 @@ class Ring:
 
     def _forget(self, count: int) -> None:
         self.weight -= sum(change.weight for change in self.changes[:count])
-        self.floor = self.changes[count - 1].revision
+        self.floor = self.changes[count - 1].item.revision
         del self.changes[:count]
         self.start += count
 
@@ -58,7 +59,7 @@ class Ring:
         """Where a watch that has seen this revision goes on."""
         if revision < self.floor:
             raise Gone(f"too old resource version: {revision} ({self.floor})")
-        return self.start + bisect_right(self.changes, revision, key=lambda change: change.revision)
+        return self.start + bisect_right(self.changes, revision, key=lambda change: change.item.revision)
 
     def since(self, position: int) -> Sequence[Happening]:
         if position < self.start:
@@ -87,14 +88,15 @@ class Table:
         self.lines: tuple[Hashable, bytes] = (None, b"")
 
     def get(self, key: Key) -> Item | None:
-        return self.spaces.get(key.namespace, {}).get(key.name)
+        space = self.spaces.get(key.namespace)
+        return None if space is None else space.get(key.name)
 
     def latest(self, key: Key) -> Item | None:
         """What a writer builds on: the newest state, committed or about to be."""
-        pending = self.head.get(key)
-        if pending is None:
-            return self.get(key)
-        return None if pending.type == "DELETED" else pending.item
+        if self.head and (pending := self.head.get(key)) is not None:
+            return None if pending.type == "DELETED" else pending.item
+        space = self.spaces.get(key.namespace)
+        return None if space is None else space.get(key.name)
 
     def items(self, namespace: str = "") -> Iterator[Item]:
         """Committed items in the order of namespace and name."""
@@ -108,9 +110,9 @@ class Table:
         past = {item.key: item for item in self.items()}
         for change in reversed(self.ring.since(self.ring.position(revision))):
             if change.before is None:
-                past.pop(change.key, None)
+                past.pop(change.item.key, None)
             else:
-                past[change.key] = change.before
+                past[change.item.key] = change.before
         return [past[key] for key in sorted(past)]
 
     def latest_items(self, namespace: str = "") -> Iterator[Item]:
@@ -125,7 +127,11 @@ class Table:
         return sum(map(len, self.spaces.values()))
 
     def put(self, item: Item) -> None:
-        self.spaces.setdefault(item.key.namespace, {})[item.key.name] = item
+        key = item.key
+        space = self.spaces.get(key.namespace)
+        if space is None:
+            space = self.spaces[key.namespace] = {}
+        space[key.name] = item
 
     def drop(self, key: Key) -> None:
         held = self.spaces.get(key.namespace, {})
@@ -134,37 +140,43 @@ class Table:
             self.spaces.pop(key.namespace, None)
 
 
+class Tables(dict[str, Table]):
+    """Tables by name; one is there as soon as it is asked for."""
+
+    def __init__(self, floor: int) -> None:
+        self.floor = floor
+
+    def __missing__(self, name: str) -> Table:
+        table = self[name] = Table(name, self.floor)
+        return table
+
+
 class Store:
     """Every table, one revision counter, and who owns what."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
-        self.tables: dict[str, Table] = {}
         self.owned: dict[str, set[tuple[str, Key]]] = {}  # owner uid → what names it as its owner
         self.living: dict[str, tuple[str, Key]] = {}  # uid → where it lives
-        self.listeners: list[Callable[[Happening], None]] = []
-        self._recent: deque[Item] = deque()
+        self.listeners: list[Callable[[Transaction], None]] = []
+        self._recent: OrderedDict[Item, None] = OrderedDict()
         self._passing: deque[Item] = deque()
-        revision, rows = journal.load()
-        self.floor = self.revision = self.committed = revision
+        self.revision, rows = journal.load()
+        self.committed = self.revision
+        self.tables = Tables(self.revision)
+        self.table: Callable[[str], Table] = self.tables.__getitem__
         for row in rows:
             item = Item(row.key, row.revision, row.data)
             self.table(row.table).put(item)
             self._link(row.table, item)
         journal.open(self._publish, self._undo)
 
-    def table(self, name: str) -> Table:
-        table = self.tables.get(name)
-        if table is None:
-            table = self.tables[name] = Table(name, self.floor)
-        return table
-
     def document(self, item: Item) -> Document:
         """The decoded form of an item; the caller must not change it."""
         document = item.document
         if document is None:
             document = item.document = decode(item.data)
-            _keep(item, self._recent, RECENT)
+            self._keep(item)
         return document
 
     def put(self, table: str, document: Document, before: Item | None) -> Happening:
@@ -172,12 +184,12 @@ class Store:
         self.revision += 1
         metadata = {**document["metadata"], "resourceVersion": str(self.revision)}
         stamped = {**document, "metadata": metadata}
-        key = Key(metadata.get("namespace", ""), metadata["name"])
+        key = before.key if before is not None else Key(metadata.get("namespace", ""), metadata["name"])
         item = Item(key, self.revision, pack(stamped), stamped)
         if table in SELDOM_READ:
-            _keep(item, self._passing, PASSING)
+            self._let_pass(item)
         else:
-            _keep(item, self._recent, RECENT)
+            self._keep(item)
         return self._happens("MODIFIED" if before else "ADDED", table, item, before)
 
     def remove(self, table: str, before: Item) -> Happening:
@@ -186,12 +198,12 @@ class Store:
         document = self.document(before)
         final = {**document, "metadata": {**document["metadata"], "resourceVersion": str(self.revision)}}
         item = before.moved_to(self.revision, final)
-        _keep(item, self._passing, PASSING)
+        self._let_pass(item)
         return self._happens("DELETED", table, item, before)
 
     def _happens(self, type: ChangeType, table: str, item: Item, before: Item | None) -> Happening:
         change = Happening(type, table, item, before)
-        self.table(table).head[item.key] = change
+        self.tables[table].head[item.key] = change
         return change
 
     def commit(self, *changes: Happening) -> Awaitable[None]:
@@ -199,34 +211,40 @@ class Store:
         return self.journal.submit(changes)
 
     def _publish(self, transaction: Transaction) -> None:
-        touched: set[str] = set()
         for change in transaction:
             self._settle(change)
-            touched.add(change.table)
-        self.committed = transaction[-1].revision if transaction else self.committed
-        for change in transaction:
-            for listen in self.listeners:
-                listen(change)
-        for name in touched:
-            table = self.tables[name]
+        self.committed = transaction[-1].item.revision if transaction else self.committed
+        for listen in self.listeners:
+            listen(transaction)
+        for table in [self.tables[name] for name in {change.table for change in transaction}]:
             if table.ring.weight > table.ring.past:
                 table.ring.lighten(min([watcher.position for watcher in table.watchers], default=table.ring.end))
             for watcher in tuple(table.watchers):
                 watcher.wake()
 
     def _settle(self, change: Happening) -> None:
-        table = self.tables[change.table]
-        if table.head.get(change.key) is change:
-            del table.head[change.key]
-        if change.before is not None:
-            self._unlink(change.table, change.before)
-            change.before.document = None  # the past is seldom read; its bytes are kept
+        table, item, before = self.tables[change.table], change.item, change.before
+        if table.head.get(item.key) is change:
+            del table.head[item.key]
+        if before is not None:
+            before.document = None  # the past is seldom read; its bytes are kept
+            self._recent.pop(before, None)
         if change.type == "DELETED":
-            table.drop(change.key)
+            table.drop(item.key)
         else:
-            table.put(change.item)
-            self._link(change.table, change.item)
+            table.put(item)
+        self._relink(change)
         table.ring.append(change)
+
+    def _relink(self, change: Happening) -> None:
+        """Most changes leave an object's identity and its owners as they are."""
+        item, before, goes = change.item, change.before, change.type == "DELETED"
+        if before is not None:
+            if not goes and before.uid == item.uid and before.owners == item.owners:
+                return
+            self._unlink(change.table, before)
+        if not goes:
+            self._link(change.table, item)
 
     def _undo(self) -> None:
         """What was pending is lost: the head is what is committed."""
@@ -251,9 +269,13 @@ class Store:
             if not held:
                 self.owned.pop(owner, None)
 
+    def _keep(self, item: Item) -> None:
+        """Keep the decoded form of an item for now, and let go of the one that was kept longest."""
+        self._recent[item] = None
+        if len(self._recent) > RECENT:
+            self._recent.popitem(last=False)[0].document = None
 
-def _keep(item: Item, kept: deque[Item], limit: int) -> None:
-    """Keep the decoded form of an item for now, and let go of the one that was kept longest."""
-    kept.append(item)
-    if len(kept) > limit:
-        kept.popleft().document = None
+    def _let_pass(self, item: Item) -> None:
+        self._passing.append(item)
+        if len(self._passing) > PASSING:
+            self._passing.popleft().document = None

@@ -17,7 +17,7 @@ from allaboard.cluster.outside import Caller, Outside
 from allaboard.cluster.ownership import track
 from allaboard.cluster.registry import Registry, table_of
 from allaboard.cluster.rules import Rules
-from allaboard.cluster.store import Happening, Item
+from allaboard.cluster.store import Happening, Item, Transaction
 from allaboard.cluster.versions import stored, translated
 from allaboard.cluster.webhooks import Webhooks
 from allaboard.cluster.world import World
@@ -98,11 +98,14 @@ class Cluster:
         """What a writer builds on."""
         return self.store.table(table_of(place.rules)).latest(place.key)
 
-    def _notice(self, change: Happening) -> None:
-        if change.type == "DELETED":
-            self.incomplete.discard(change.item.uid)
-        if change.table != DEFINITIONS:
-            return
+    def _notice(self, transaction: Transaction) -> None:
+        for change in transaction:
+            if change.type == "DELETED":
+                self.incomplete.discard(change.item.uid)
+            if change.table == DEFINITIONS:
+                self._redefine(change)
+
+    def _redefine(self, change: Happening) -> None:
         document = self.store.document(change.item)
         if change.type == "DELETED":
             self.registry.forget(name_of(document))

@@ -129,21 +129,22 @@ class Sqlite:
             self._database.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def _write(self, changes: Sequence[Happening]) -> None:
-        last = {(c.table, c.key): c for c in changes if c.table not in VOLATILE}.values()
-        drops: list[Sequence[object]] = [(_text(c.table, c.key),) for c in last if c.type == "DELETED"]
+        last = {_text(c.table, c.item.key): c for c in changes if c.table not in VOLATILE}
+        drops: list[Sequence[object]] = [(text,) for text, c in last.items() if c.type == "DELETED"]
         puts: list[Sequence[object]] = [
-            (_text(c.table, c.key), c.revision, c.item.data) for c in last if c.type != "DELETED"
+            (text, c.item.revision, c.item.data) for text, c in last.items() if c.type != "DELETED"
         ]
-        full = bool(changes) and changes[-1].revision > self._ceiling - BLOCK // 2
+        newest = changes[-1].item.revision if changes else 0
+        full = bool(changes) and newest > self._ceiling - BLOCK // 2
         if not (drops or puts or full):
             return
         with self._database:  # one transaction, rolled back on an error
             self._database.execute("BEGIN IMMEDIATE")
             if full:
-                self._database.execute(RAISE, (changes[-1].revision + BLOCK,))
+                self._database.execute(RAISE, (newest + BLOCK,))
             for statement, parameters in (*_statements(DROP, "?", drops), *_statements(PUT, "(?, ?, ?)", puts)):
                 self._database.execute(statement, parameters)
-        self._ceiling = changes[-1].revision + BLOCK if full else self._ceiling
+        self._ceiling = newest + BLOCK if full else self._ceiling
         self._unchecked += len(puts) + len(drops)
 
     def _answer(self, group: Sequence[_Pending]) -> None:

@@ -30,6 +30,7 @@ class _Meta(msgspec.Struct, gc=False):
     namespace: str = ""
     uid: str = ""
     labels: dict[str, str] | None = None
+    deletionTimestamp: str | None = None  # noqa: N815 - the wire's name
     ownerReferences: list[_Reference] | None = None  # noqa: N815 - the wire's name
 
 
@@ -47,7 +48,7 @@ class Item:
     The bytes may be held in pieces: the owners of fields are the same text in every pod of a template.
     """
 
-    __slots__ = ("_held", "document", "key", "labels", "owners", "revision", "uid")
+    __slots__ = ("_held", "document", "is_leaving", "key", "labels", "owners", "revision", "uid")
 
     def __init__(self, key: Key, revision: int, data: bytes | Pieces, document: Document | None = None) -> None:
         self.key = key
@@ -55,9 +56,14 @@ class Item:
         self._held = data
         self.document = document  # decoded form, kept while it is recent; `Store.document` brings it back
         if document is None:
-            self._from_bytes(self.data)
-        else:
-            self._from_document(document)
+            self._read(self.data)
+            return
+        metadata = document["metadata"]
+        self.uid: str = metadata.get("uid", "")
+        self.labels: dict[str, str] = metadata.get("labels") or _NONE
+        self.is_leaving = bool(metadata.get("deletionTimestamp"))
+        owners = metadata.get("ownerReferences")
+        self.owners: tuple[str, ...] = tuple([owner.get("uid", "") for owner in owners]) if owners else ()
 
     @property
     def data(self) -> bytes:
@@ -78,32 +84,21 @@ class Item:
         held = self._held
         return (held if isinstance(held, bytes) else held[0]).startswith(prefix)
 
-    def _from_document(self, document: Document) -> None:
-        metadata = document["metadata"]
-        self.uid: str = metadata.get("uid", "")
-        self.labels: dict[str, str] = metadata.get("labels") or _NONE
-        owners = metadata.get("ownerReferences")
-        self.owners: tuple[str, ...] = tuple([owner.get("uid", "") for owner in owners]) if owners else ()
-
-    def _from_bytes(self, data: bytes) -> None:
+    def _read(self, data: bytes) -> None:
         metadata = _peek(data).metadata
         self.uid = metadata.uid
         self.labels = metadata.labels or _NONE
+        self.is_leaving = bool(metadata.deletionTimestamp)
         self.owners = tuple(owner.uid for owner in metadata.ownerReferences or ())
 
 
-class Happening:
+class Happening(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One change of one object: what it is now (for DELETED: what it last was) and what it was before."""
 
-    __slots__ = ("before", "item", "key", "revision", "table", "type")
-
-    def __init__(self, type: ChangeType, table: str, item: Item, before: Item | None) -> None:
-        self.type = type
-        self.table = table
-        self.key = item.key
-        self.item = item
-        self.before = before
-        self.revision = item.revision
+    type: ChangeType
+    table: str
+    item: Item
+    before: Item | None
 
     @property
     def weight(self) -> int:

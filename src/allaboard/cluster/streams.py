@@ -90,14 +90,14 @@ class Stream:
             await watcher.ready(min(ends, due) if self.wanted.bookmarks else ends)
             since, seen = watcher.position, watcher.take()
             if self.place.rules.converter is not None:
-                await ready(self.place.rules, (item for _, item in seen), self.store)
+                await ready(self.place.rules, [each.item for each in seen], self.store)
             now = loop.time()
             if floor > self.store.committed:
                 continue
             if seen and watched_from > floor:
                 yield self._shared((since, watcher.position), seen)
             elif seen:
-                yield b"".join([self._line(type_, item) for type_, item in seen if item.revision > floor])
+                yield b"".join([self._line(each.type, each.item) for each in seen if each.item.revision > floor])
             if self.wanted.bookmarks and now >= min(due, ends):
                 due = now + MINUTE
                 yield self._bookmark({})
@@ -105,10 +105,10 @@ class Stream:
     def _shared(self, span: tuple[int, int], seen: Sequence[Seen]) -> bytes:
         """The lines of some changes; watchers of everything in a namespace share them."""
         if self.accept is not None or self.shaper.form.shape:
-            return b"".join([self._line(type_, item) for type_, item in seen])
+            return b"".join([self._line(each.type, each.item) for each in seen])
         what = (*span, self.place.key.namespace, self.place.rules.kind)
         if self.table.lines[0] != what:
-            self.table.lines = (what, b"".join([self._line(type_, item) for type_, item in seen]))
+            self.table.lines = (what, b"".join([self._line(each.type, each.item) for each in seen]))
         return self.table.lines[1]
 
     def _line(self, type_: str, item: Item) -> bytes:

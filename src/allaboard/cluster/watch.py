@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from typing import NamedTuple
+from typing import Protocol
+
+import msgspec
 
 from allaboard.cluster.memory import Store, Table
 from allaboard.cluster.read import Accept
-from allaboard.cluster.store import Happening, Item, encode
+from allaboard.cluster.store import ChangeType, Happening, Item, encode
 
 
-class Seen(NamedTuple):
-    """One change as a watcher sees it through its selector."""
+class Seen(Protocol):
+    """One change as a watcher sees it: as it happened, or through its selector."""
 
-    type: str
+    @property
+    def type(self) -> ChangeType: ...
+    @property
+    def item(self) -> Item: ...
+
+
+class Selected(msgspec.Struct, frozen=True):
+    """One change as it looks through a selector: what comes to match is new, what no longer does is gone."""
+
+    type: ChangeType
     item: Item
 
 
@@ -47,26 +58,24 @@ class Watcher:
             if timer is not None:
                 timer.cancel()
 
-    def take(self) -> list[Seen]:
+    def take(self) -> Sequence[Seen]:
         """What happened since; raises `Gone` when this watcher fell off the ring."""
         changes = self.table.ring.since(self.position)
         self.position = self.table.ring.end
         if self.namespace:
-            changes = [change for change in changes if change.key.namespace == self.namespace]
-        if self.accept is None:
-            return [Seen(change.type, change.item) for change in changes]
-        return self._selected(changes, self.accept)
+            changes = [change for change in changes if change.item.key.namespace == self.namespace]
+        return changes if self.accept is None else self._selected(changes, self.accept)
 
-    def _selected(self, changes: Sequence[Happening], accept: Accept) -> list[Seen]:
+    def _selected(self, changes: Sequence[Happening], accept: Accept) -> list[Selected]:
         seen = []
         for change in changes:
             now = change.type != "DELETED" and accept(change.item)
             was = change.before is not None and accept(change.before)
             if now:
-                seen.append(Seen("MODIFIED" if was else "ADDED", change.item))
+                seen.append(Selected("MODIFIED" if was else "ADDED", change.item))
             elif was and change.before is not None:
-                gone = change.item if change.type == "DELETED" else self._as_it_was(change.before, change.revision)
-                seen.append(Seen("DELETED", gone))
+                gone = change.item if change.type == "DELETED" else self._as_it_was(change.before, change.item.revision)
+                seen.append(Selected("DELETED", gone))
         return seen
 
     def _as_it_was(self, before: Item, revision: int) -> Item:
@@ -75,7 +84,7 @@ class Watcher:
         last = {**document, "metadata": {**document["metadata"], "resourceVersion": str(revision)}}
         return Item(before.key, revision, encode(last), last)
 
-    async def batches(self) -> AsyncGenerator[list[Seen], None]:
+    async def batches(self) -> AsyncGenerator[Sequence[Seen], None]:
         try:
             while True:
                 await self.ready()

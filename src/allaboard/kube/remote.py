@@ -68,19 +68,19 @@ class RemoteClient:
         return await self._ask("POST", kind.path(namespace_of(document)), {"fieldManager": manager}, document)
 
     async def update(self, kind: Kind, document: Document, *, manager: str, subresource: str = "") -> Document:
-        path = kind.path(*key_of(document), subresource)
+        path = kind.path_to(key_of(document), subresource)
         return await self._ask("PUT", path, {"fieldManager": manager}, document)
 
     async def patch(
         self, kind: Kind, key: Key, body: object, *, type: PatchType, manager: str, subresource: str = ""
     ) -> Document:
-        return await self._patch(kind.path(*key, subresource), {"fieldManager": manager}, body, type.value)
+        return await self._patch(kind.path_to(key, subresource), {"fieldManager": manager}, body, type.value)
 
     async def apply(
         self, kind: Kind, document: Document, *, manager: str, force: bool = True, subresource: str = ""
     ) -> Document:
         query = {"fieldManager": manager, "force": "true" if force else "false"}
-        return await self._patch(kind.path(*key_of(document), subresource), query, document, APPLY)
+        return await self._patch(kind.path_to(key_of(document), subresource), query, document, APPLY)
 
     async def delete(
         self, kind: Kind, key: Key, *, uid: str = "", propagation: str = "", grace: int | None = None
@@ -92,7 +92,7 @@ class RemoteClient:
             options["propagationPolicy"] = propagation
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        await self._ask("DELETE", kind.path(*key), {}, options)
+        await self._ask("DELETE", kind.path_to(key), {}, options)
 
     async def together(self, documents: Sequence[Document], *, manager: str) -> Documents:
         """A cluster has no transactions: created in order, and taken back at the first failure."""
@@ -113,7 +113,7 @@ class RemoteClient:
             "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        await self._ask("POST", POD.path(*pod, "binding"), {}, binding)
+        await self._ask("POST", POD.path_to(pod, "binding"), {}, binding)
 
     async def ask(
         self, method: str, path: str, query: Mapping[str, str] | None = None, body: object = None

@@ -8,7 +8,7 @@ import socket
 from collections.abc import Mapping
 from datetime import datetime
 
-from allaboard.api.documents import Document
+from allaboard.api.documents import Document, Key
 from allaboard.api.meta import key_of
 from allaboard.kube.clock import Clock
 from allaboard.node import usage
@@ -30,7 +30,8 @@ class Porter:
 
     def tenant(self, namespace: str, name: str) -> Tenant | None:
         """The pod of that name; of two (one leaving, one new) the younger."""
-        found = [tenant for tenant in self.tenants.values() if key_of(tenant.document) == (namespace, name)]
+        key = Key(namespace, name)
+        found = [tenant for tenant in self.tenants.values() if key_of(tenant.document) == key]
         return found[-1] if found else None
 
     async def execute(self, attempt: Attempt, command: Command, descriptors: list[int]) -> None:

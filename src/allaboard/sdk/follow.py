@@ -176,7 +176,7 @@ async def log_lines(
     if follow:
         query["follow"] = "true"
     rest = b""
-    async for piece in client.pieces(POD.path(*key_of(pod), "log"), query):
+    async for piece in client.pieces(POD.path_to(key_of(pod), "log"), query):
         *whole, rest = (rest + piece).split(b"\n")
         for line in whole:
             yield line.decode("utf-8", "replace")
