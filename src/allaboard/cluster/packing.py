@@ -17,7 +17,7 @@ _buffer = bytearray()
 _HERE = b"\0"  # no text of JSON contains this byte
 # What stands before the uid of an owner, the one part in which sets of twins differ, and how long that is.
 _OWNER, _UID = b'"k:{\\"uid\\":\\"', 36
-_WORTH_SHARING = 300
+_WORTH_SHARING = 400
 _MOST_SHARED = 4096
 _shared: dict[bytes, bytes] = {}
 
@@ -30,10 +30,18 @@ def pack(document: Document) -> bytes | Pieces:
         marked, sets = _marked(entries)
         document = {**document, "metadata": {**metadata, "managedFields": marked}}
         if sets:
-            own = _encoder.encode(document).split(_HERE)
-            return tuple([piece for pair in zip(own, sets) for piece in pair] + own[-1:])
+            return _divided(_encoder.encode(document), sets)
     _encoder.encode_into(document, _buffer)
     return bytes(_buffer)
+
+
+def _divided(text: bytes, sets: list[bytes]) -> Pieces:
+    """A text in pieces, with the sets where their marks stand."""
+    pieces = list[bytes]()
+    for shared in sets:
+        own, _, text = text.partition(_HERE)  # which looks for a byte faster than `split` does
+        pieces += own, shared
+    return (*pieces, text)
 
 
 def restamped(held: bytes | Pieces, before: int, now: int) -> bytes | Pieces:
