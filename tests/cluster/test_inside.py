@@ -1,12 +1,13 @@
 """The in-process client: the same verbs as over the wire, and what only it can do."""
 
 import asyncio
+import json
 
 import pytest
 
 from allaboard.api import kinds
 from allaboard.api.documents import Key
-from allaboard.api.errors import AlreadyExists, Conflict, Gone, Invalid, NotFound
+from allaboard.api.errors import AlreadyExists, ApiError, Conflict, Gone, Invalid, NotFound
 from allaboard.api.meta import key_of, name_of, owner_reference, uid_of
 from allaboard.api.queries import Select
 from allaboard.cluster.memory import Ring
@@ -63,6 +64,64 @@ def test_a_status_written_with_the_spec_that_was_read_changes_nothing_else():
         assert [told["status"]["message"], last["status"]["message"]] == ["here", "there"]
 
     run(story)
+
+
+HANDED_BACK = {
+    "all that was read": {},
+    "without the owners of fields": {"managedFields": "leave out"},
+    "without a name": {"name": "leave out"},
+    "without a namespace": {"namespace": "leave out"},
+    "without the revision": {"resourceVersion": "leave out"},
+    "without labels": {"labels": "leave out"},
+    "labels that are null": {"labels": None},
+    "annotations that are null": {"annotations": None},
+    "another label": {"labels": {"a": "other"}},
+    "a label that is none": {"labels": {"a": 1}},
+    "a field nobody knows": {"zip": "x"},
+    "another namespace": {"namespace": "kube-system"},
+    "nobody owns anything": {"managedFields": []},
+}
+
+
+CAR = kinds.Kind("x.io", "v1", "Car", "cars")
+
+
+async def garage(plane):
+    """A cluster that knows cars."""
+    status = {"type": "object", "properties": {"message": {"type": "string"}}}
+    schema = {"type": "object", "properties": {"spec": {"type": "object"}, "status": status}}
+    version = {"name": "v1", "served": True, "storage": True, "subresources": {"status": {}}}
+    spec = {"group": "x.io", "scope": "Namespaced", "names": {"plural": "cars", "kind": "Car"}}
+    spec["versions"] = [{**version, "schema": {"openAPIV3Schema": schema}}]
+    definition = {"apiVersion": kinds.CRD.api_version, "kind": kinds.CRD.kind, "metadata": {"name": "cars.x.io"}}
+    await plane.client.create(kinds.CRD, {**definition, "spec": spec}, manager="t")
+
+
+@pytest.mark.parametrize("kind", [kinds.POD, CAR], ids=str)
+@pytest.mark.parametrize("change", HANDED_BACK.values(), ids=HANDED_BACK)
+def test_what_a_status_write_hands_back_is_read_the_same_whoever_holds_it(kind, change):
+    """In the very objects that are stored, or in others that say the same."""
+
+    async def story(plane, hold):
+        await garage(plane)
+        labels = {"metadata": {**pod("p")["metadata"], "labels": {"a": "b"}}}
+        document = {**pod("p"), "apiVersion": kind.api_version, "kind": kind.kind, **labels}
+        made = await plane.client.create(kind, document, manager="t")
+        metadata = {**made["metadata"], **change}
+        metadata = {name: value for name, value in metadata.items() if value != "leave out"}
+        status = {**(made.get("status") or {}), "message": "here"}
+        sent = hold({**made, "metadata": metadata, "status": status})
+        try:
+            return await plane.client.update(kind, sent, manager="t", subresource="status")
+        except ApiError as error:
+            return error.code, error.message
+
+    kept, copied = (run(lambda plane, hold=hold: story(plane, hold)) for hold in (dict, _through_text))
+    assert kept == copied
+
+
+def _through_text(document):
+    return json.loads(json.dumps(document))
 
 
 def test_owned_finds_what_an_owner_controls_and_nothing_else():
