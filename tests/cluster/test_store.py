@@ -138,7 +138,9 @@ def test_a_past_that_weighs_too_much_is_forgotten_but_not_before_watchers_have_s
         store.commit(put(store, "x", value))
         quick.take()
     assert table.ring.start == 0 and table.ring.weight > 1000
-    assert [decode(item.data)["data"]["value"] for item in [seen.item for seen in slow.take()]] == [str(value) for value in range(50)]
+    assert [decode(item.data)["data"]["value"] for item in [seen.item for seen in slow.take()]] == [
+        str(value) for value in range(50)
+    ]
     store.commit(put(store, "x", 50))
     assert table.ring.weight <= 1000 and table.ring.weight == sum(change.weight for change in table.ring.changes)
     with pytest.raises(Gone):

@@ -18,7 +18,7 @@ from allaboard.api.kinds import BIND_REQUEST, CLAIM, NODE, POD, POD_GROUP, Kind
 from allaboard.api.meta import annotations_of, is_leaving, key_of, labels_of, name_of, namespace_of, owners_of, uid_of
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Watch
+from allaboard.kube.controller import Watch, nobody
 from allaboard.kube.plan import NOTHING, Bind, Delete, Event, Patch, Plan
 from allaboard.scheduling import metrics, readings
 from allaboard.scheduling.facts import DEFAULT_POD_SET, SubGroup
@@ -52,11 +52,6 @@ class Case:
 def gang_key(request: Document) -> Iterable[Key]:
     """Requests of one gang share a key, so that one pass sees them all."""
     return (Key(namespace_of(request), annotations_of(request).get(labels.POD_GROUP) or name_of(request)),)
-
-
-def _nobody(_document: Document) -> Iterable[Key]:
-    """For kinds that are only read: their changes wake no key."""
-    return ()
 
 
 def judge(request: Document, pod: Document | None, node: Document | None) -> Case:
@@ -168,7 +163,7 @@ class Binder:
 
     def __init__(self, reader: Reader, clock: Clock) -> None:
         self.reader, self.clock = reader, clock
-        self.watches = (Watch(BIND_REQUEST, self._due), *(Watch(k, _nobody) for k in (POD, NODE, POD_GROUP, CLAIM)))
+        self.watches = (Watch(BIND_REQUEST, self._due), *(Watch(k, nobody) for k in (POD, NODE, POD_GROUP, CLAIM)))
         self._is_gone = False  # the request being told was removed, which asks for nothing
         self._requests: dict[Key, dict[str, Document]] = {}
         self._tried: set[Key] = set()
