@@ -20,13 +20,15 @@ class Kind:
     categories: tuple[str, ...] = ()
     api_version: str = field(default="", init=False, repr=False)
     resource: str = field(default="", init=False, repr=False)  # the plural with its group: `jobsets.jobset.x-k8s.io`
+    _identity: tuple[str, str, str] = field(default=("", "", ""), init=False, repr=False)
     _hash: int = field(default=0, init=False, repr=False)
 
     def __post_init__(self) -> None:
         # Kinds are keys of the hottest dicts: hashed once, and nearly always compared with themselves. What every
         # document and error says of its kind is put together once.
         set_ = object.__setattr__
-        set_(self, "_hash", hash((self.group, self.version, self.plural)))
+        set_(self, "_identity", (self.group, self.version, self.plural))
+        set_(self, "_hash", hash(self._identity))
         set_(self, "api_version", f"{self.group}/{self.version}" if self.group else self.version)
         set_(self, "resource", f"{self.plural}.{self.group}" if self.group else self.plural)
 
@@ -36,9 +38,7 @@ class Kind:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if not isinstance(other, Kind):
-            return NotImplemented
-        return (self.group, self.version, self.plural) == (other.group, other.version, other.plural)
+        return self._identity == other._identity if isinstance(other, Kind) else NotImplemented
 
     @property
     def singular(self) -> str:

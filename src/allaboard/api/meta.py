@@ -11,40 +11,41 @@ from allaboard.api.documents import Document, Key, same_fields
 from allaboard.api.kinds import Kind
 
 _ASKED = ("uid", "generation", "labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp")
+_NONE: Document = {}
 
 
 def name_of(document: Document) -> str:
-    return str(document.get("metadata", {}).get("name", ""))
+    return str(document.get("metadata", _NONE).get("name", ""))
 
 
 def namespace_of(document: Document) -> str:
-    return str(document.get("metadata", {}).get("namespace", ""))
+    return str(document.get("metadata", _NONE).get("namespace", ""))
 
 
 def key_of(document: Document) -> Key:
-    metadata = document.get("metadata", {})
+    metadata = document.get("metadata", _NONE)
     return Key(metadata.get("namespace", ""), metadata.get("name", ""))
 
 
 def uid_of(document: Document) -> str:
-    return str(document.get("metadata", {}).get("uid", ""))
+    return str(document.get("metadata", _NONE).get("uid", ""))
 
 
 def revision_of(document: Document) -> str:
-    return str(document.get("metadata", {}).get("resourceVersion", ""))
+    return str(document.get("metadata", _NONE).get("resourceVersion", ""))
 
 
 def labels_of(document: Document) -> dict[str, str]:
-    return document.get("metadata", {}).get("labels") or {}
+    return document.get("metadata", _NONE).get("labels") or {}
 
 
 def annotations_of(document: Document) -> dict[str, str]:
-    return document.get("metadata", {}).get("annotations") or {}
+    return document.get("metadata", _NONE).get("annotations") or {}
 
 
 def is_leaving(document: Document) -> bool:
     """Deletion was asked for; finalizers or a grace period still hold the object."""
-    return bool(document.get("metadata", {}).get("deletionTimestamp"))
+    return bool(document.get("metadata", _NONE).get("deletionTimestamp"))
 
 
 def asks_the_same(old: Document, new: Document) -> bool:
@@ -64,7 +65,7 @@ def owner_reference(owner: Document, *, controller: bool = True) -> Document:
 
 
 def owners_of(document: Document) -> list[Document]:
-    return document.get("metadata", {}).get("ownerReferences") or []
+    return document.get("metadata", _NONE).get("ownerReferences") or []
 
 
 def controller_of(document: Document) -> Document | None:

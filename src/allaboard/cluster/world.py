@@ -7,9 +7,11 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"  # Upstream: no vowels, so that no generated name says anything
 
+_now = partial(datetime.now, UTC)
 _chance = random.Random(os.urandom(32))
 _POOL = 4096  # bytes fetched from the system at once: asking for sixteen each time costs more than the rest of a uid
 _pool: list[str] = []  # thirty-two digits each
@@ -35,6 +37,6 @@ _VARIANT = {digit: "89ab"[int(digit, 16) & 3] for digit in "0123456789abcdef"}
 class World:
     """Functions, so that a test can hold them still."""
 
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    now: Callable[[], datetime] = _now
     uid: Callable[[], str] = _uid
     suffix: Callable[[], str] = _suffix

@@ -35,7 +35,7 @@ from allaboard.jobs.tally import has_failed, read_order
 from allaboard.jobs.verdict import is_finished
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Watch, controller_key
+from allaboard.kube.controller import Watch, controller_key, nobody
 from allaboard.kube.hands import Written
 from allaboard.kube.plan import NOTHING, Create, Event, Plan
 
@@ -46,11 +46,6 @@ _JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
 def random_suffix() -> str:
     """Five characters, as the API server appends them to `generateName`."""
     return "".join(random.choices(_LETTERS, k=5))
-
-
-def nobody(_document: Document) -> Iterable[Key]:
-    """For a kind that is only read: its changes wake no key."""
-    return ()
 
 
 class JobSetController:

@@ -46,9 +46,14 @@ def controller_key(kind: Kind) -> Callable[[Document], Iterable[Key]]:
     return keys
 
 
+def nobody(_document: Document) -> Iterable[Key]:
+    """For a kind that is read, and whose changes are no news: its watch is not heard at all."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """A kind to follow, and which keys are due when a document of it changes.
+    """A kind to follow, and which keys are due when a document of it changes (`nobody`: none, it is only read).
 
     `keys` is asked about the old and the new document, so an object that moves wakes both owners.
     """
@@ -60,10 +65,10 @@ class Watch:
 class Controller(Protocol):
     """Load the facts and decide. It is handed a `Reader` and has no way to write.
 
-    Optional: `manager` names another field manager and event source than `name`; `observe(kind, old, new)` hears
-    every change before keys are due, for a controller that keeps a state of its own; `refused(write, error)`
-    gives the events to write when the server refuses an Apply or a Create; `wrote(key, plan, written)` hears what the
-    server answered to a plan that was carried out.
+    Optional: `manager` names another field manager and event source than `name`; `observe(kind, old, new)` hears every
+    change of what is not only read before keys are due, for a controller that keeps a state of its own;
+    `refused(write, error)` gives the events to write when the server refuses an Apply or a Create; `wrote(key, plan,
+    written)` hears what the server answered to a plan that was carried out.
     """
 
     @property
@@ -113,7 +118,8 @@ class Loop:
     def _subscribe(self) -> None:
         observe = getattr(self.controller, "observe", None)
         for watch in self.controller.watches:
-            self.informers.of(watch.kind).subscribe(self._handler(watch, observe))
+            if watch.keys is not nobody:
+                self.informers.of(watch.kind).subscribe(self._handler(watch, observe))
 
     def _handler(self, watch: Watch, observe: Callable[..., None] | None) -> Handler:
         kind, keys, add = watch.kind, watch.keys, self.queue.add
@@ -124,10 +130,12 @@ class Loop:
                     observe(kind, old, new)
                 except Exception:  # the informer serves every controller: one that stumbles must not end it
                     self._stumbled(kind, new or old or {})
-            for document in (old, new):
-                if document is not None:
-                    for key in keys(document):
-                        add(key)
+            if old is not None:
+                for key in keys(old):
+                    add(key)
+            if new is not None:
+                for key in keys(new):
+                    add(key)
 
         return handle
 
@@ -174,7 +182,9 @@ class Loop:
         """Wait until our informers show what we wrote, so that the next pass does not decide on the past."""
         latest: dict[Kind, int] = {}
         for kind, document in written:
-            latest[kind] = max(latest.get(kind, 0), int(revision_of(document) or 0))
+            revision = int(revision_of(document) or 0)
+            if revision > latest.get(kind, 0):
+                latest[kind] = revision
         for kind, revision in latest.items():
             await self.informers.reached(kind, revision)
 

@@ -13,7 +13,7 @@ from allaboard.api import selectors
 from allaboard.api.documents import Document, Documents, Key
 from allaboard.api.errors import ApiError, Gone, NotFound
 from allaboard.api.kinds import Kind
-from allaboard.api.meta import controller_of, key_of, namespace_of, revision_of, uid_of
+from allaboard.api.meta import key_of, namespace_of, revision_of, uid_of
 from allaboard.kube.client import EVERYTHING, Change, Select, Watcher
 from allaboard.kube.clock import Clock
 from allaboard.kube.queue import backoff
@@ -106,24 +106,21 @@ class Informer:
         """Take in a batch of changes. What comes twice or too late, as after a broken connection, is no news."""
         revision = self.revision
         for change in changes:
-            document = _lean(change.document)
-            at = int(document["metadata"].get("resourceVersion") or 0)
-            revision = max(revision, at)
+            document, goes = _lean(change.document), change.type == "DELETED"
+            at = _revision(document)
+            if at > revision:
+                revision = at
             if change.type == "BOOKMARK":
                 continue
             key = key_of(document)
-            known = self._known(key)
-            if change.type == "DELETED" and at >= known:
+            known = self.documents.get(key)
+            since = _revision(known) if known is not None else self._graves.get(key, 0)
+            if goes and at >= since:
                 self._bury(key, at)
                 self._forget(key, document)
-            elif change.type != "DELETED" and at > known:
+            elif not goes and at > since:
                 self._remember(key, document)
         self._advance(revision)
-
-    def _known(self, key: Key) -> int:
-        """The revision up to which we know a document, the one it was deleted at included."""
-        found = self.documents.get(key)
-        return int(found["metadata"].get("resourceVersion") or 0) if found is not None else self._graves.get(key, 0)
 
     def _bury(self, key: Key, revision: int) -> None:
         """Remember for a while when a document went, so that no straggler brings it back."""
@@ -132,16 +129,17 @@ class Informer:
             del self._graves[next(iter(self._graves))]
 
     def _remember(self, key: Key, document: Document) -> None:
-        old, controller = self.documents.get(key), _controller_uid(document)
+        old, controller = self.documents.get(key), _controller(document)
         if old is not None and uid_of(old) != uid_of(document):  # a namesake: the old one is gone
             self._forget(key)
             old = None
-        if old is not None and (before := _controller_uid(old)) != controller:
+        if old is not None and (before := _controller(old)) != controller:
             _drop(self._by_controller, before, key)
         self.documents[key] = document
         self._by_namespace.setdefault(key.namespace, {})[key] = document
         self._by_controller.setdefault(controller, {})[key] = document
-        self._tell(old, document)
+        for handler in self._handlers:
+            handler(old, document)
 
     def _forget(self, key: Key, last: Document | None = None) -> None:
         """`last` is the document as it was when deleted, which may be newer than what we knew."""
@@ -149,12 +147,9 @@ class Informer:
         if old is None:
             return
         _drop(self._by_namespace, key.namespace, key)
-        _drop(self._by_controller, _controller_uid(old), key)
-        self._tell(last or old, None)
-
-    def _tell(self, old: Document | None, new: Document | None) -> None:
+        _drop(self._by_controller, _controller(old), key)
         for handler in self._handlers:
-            handler(old, new)
+            handler(last or old, None)
 
     def _advance(self, revision: int) -> None:
         self.revision = max(self.revision, revision)
@@ -177,9 +172,16 @@ def _lean(document: Document) -> Document:
     return {**document, "metadata": lean}
 
 
-def _controller_uid(document: Document) -> str:
-    owner = controller_of(document)
-    return str(owner["uid"]) if owner else ""
+def _revision(document: Document) -> int:
+    return int(document["metadata"].get("resourceVersion") or 0)
+
+
+def _controller(document: Document) -> str:
+    """The uid of whoever manages a document; "" where nobody does."""
+    for owner in document["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return str(owner["uid"])
+    return ""
 
 
 def _drop(index: dict[str, dict[Key, Document]], value: str, key: Key) -> None:
@@ -200,11 +202,12 @@ class Informers:
 
     def of(self, kind: Kind) -> Informer:
         """The informer of a kind. Kinds are named before `run`: one asked for later would stay empty for ever."""
-        if kind not in self._informers:
+        informer = self._informers.get(kind)
+        if informer is None:
             if self._started:
                 raise LookupError(f"{kind.resource} is read but not watched; add it to the controller's watches")
-            self._informers[kind] = Informer(self.client, kind, self.clock)
-        return self._informers[kind]
+            informer = self._informers[kind] = Informer(self.client, kind, self.clock)
+        return informer
 
     async def run(self) -> None:
         """Keep every informer running."""

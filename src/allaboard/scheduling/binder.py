@@ -19,7 +19,7 @@ from allaboard.api.kinds import BIND_REQUEST, CLAIM, NODE, POD, POD_GROUP, Kind
 from allaboard.api.meta import annotations_of, is_leaving, key_of, labels_of, name_of, namespace_of, owners_of, uid_of
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Watch
+from allaboard.kube.controller import Watch, nobody
 from allaboard.kube.plan import NOTHING, Bind, Delete, Event, Patch, Plan
 from allaboard.scheduling import metrics, readings
 from allaboard.scheduling.facts import DEFAULT_POD_SET, SubGroup
@@ -54,11 +54,6 @@ def gang_key(request: Document) -> Key:
     key = key_of(request)
     gang = annotations_of(request).get(labels.POD_GROUP)
     return Key(key.namespace, gang) if gang else key
-
-
-def _nobody(_document: Document) -> Iterable[Key]:
-    """For kinds that are only read: their changes wake no key."""
-    return ()
 
 
 def judge(request: Document, pod: Document | None, node: Document | None) -> Case:
@@ -161,7 +156,7 @@ class Binder:
 
     def __init__(self, reader: Reader, clock: Clock) -> None:
         self.reader, self.clock = reader, clock
-        self.watches = (Watch(BIND_REQUEST, self._due), *(Watch(k, _nobody) for k in (POD, NODE, POD_GROUP, CLAIM)))
+        self.watches = (Watch(BIND_REQUEST, self._due), *(Watch(k, nobody) for k in (POD, NODE, POD_GROUP, CLAIM)))
         self._is_gone = False  # the request being told was removed, which asks for nothing
         self._requests: dict[Key, dict[str, Document]] = {}
         self._tried: set[Key] = set()

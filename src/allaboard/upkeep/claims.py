@@ -11,7 +11,7 @@ from allaboard.api.meta import is_leaving, key_of, labels_of, name_of, namespace
 from allaboard.api.quantity import parse
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Watch
+from allaboard.kube.controller import Watch, nobody
 from allaboard.kube.plan import NOTHING, Create, Delete, Event, Patch, Plan, Status, Update
 
 PROTECTION, VOLUME_PROTECTION = "kubernetes.io/pvc-protection", "kubernetes.io/pv-protection"
@@ -212,7 +212,7 @@ class Claims:
 
     def __init__(self, reader: Reader, clock: Clock, root: str = "") -> None:
         self.reader, self.clock, self.root = reader, clock, root
-        self.watches = (Watch(CLAIM, _claim_keys), Watch(VOLUME, _volume_keys), Watch(STORAGE_CLASS, lambda _: ()))
+        self.watches = (Watch(CLAIM, _claim_keys), Watch(VOLUME, _volume_keys), Watch(STORAGE_CLASS, nobody))
 
     async def reconcile(self, key: Key) -> Plan:
         if not key.namespace:

@@ -21,7 +21,7 @@ from allaboard.api.meta import (
 )
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Watch
+from allaboard.kube.controller import Watch, nobody
 from allaboard.kube.plan import NOTHING, Create, Delete, Plan, Update
 
 SERVICE_NAME = "kubernetes.io/service-name"
@@ -222,7 +222,7 @@ class Endpoints:
             Watch(POD, self._services_of),
             Watch(ENDPOINT_SLICE, _service_of_slice),
             Watch(ENDPOINTS),
-            Watch(NODE, _nobody),
+            Watch(NODE, nobody),  # where a node is does not change
         )
         self._moments: dict[Key, dict[str, str]] = {}
         self._services, self._pods = Shelf(_first_pair), Shelf(_pairs)
@@ -302,11 +302,6 @@ def _first_pair(service: Document) -> list[Pair]:
     """The pair a service is filed under; any one of its selector will do."""
     selector = dig(service, "spec", "selector", default={})
     return [(namespace_of(service), *pair) for pair in sorted(selector.items())[:1]]
-
-
-def _nobody(document: Document) -> Iterable[Key]:
-    """Where a node is does not change: nodes are only read."""
-    return ()
 
 
 def _service_of_slice(document: Document) -> Iterable[Key]:

@@ -9,7 +9,7 @@ from allaboard.api.kinds import LEASE, NODE
 from allaboard.api.meta import condition_of, moment_of, name_of, stamp, with_condition
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Watch
+from allaboard.kube.controller import Watch, nobody
 from allaboard.kube.plan import NOTHING, Event, Plan, Status, Update
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
@@ -60,7 +60,7 @@ class Nodes:
 
     name = "node-lifecycle-controller"
     manager = "kube-controller-manager"
-    watches = (Watch(NODE), Watch(LEASE, lambda _: ()))  # a lease renewed in time is no news
+    watches = (Watch(NODE), Watch(LEASE, nobody))  # a lease renewed in time is no news
 
     def __init__(self, reader: Reader, clock: Clock) -> None:
         self.reader, self.clock = reader, clock
