@@ -77,6 +77,23 @@ def test_a_child_that_does_not_block_is_not_waited_for():
     asyncio.run(story())
 
 
+def test_a_child_that_goes_concerns_only_an_owner_that_waits_for_it():
+    async def story():
+        plane = await Plane().furnish()
+        await family(plane, "one", "two")
+        parent = ("configmaps", Key("default", "parent"))
+        await plane.client.delete(kinds.CONFIG_MAP, Key("default", "one"))
+        assert parent not in plane.keeper.collector.due
+        hold = {"metadata": {"finalizers": ["example.com/hold"]}}
+        merge = "application/merge-patch+json"
+        await plane.client.patch(kinds.CONFIG_MAP, Key("default", "parent"), hold, type=merge, manager="t")
+        await plane.client.delete(kinds.CONFIG_MAP, Key("default", "parent"))
+        await plane.client.delete(kinds.CONFIG_MAP, Key("default", "two"))
+        assert parent in plane.keeper.collector.due
+
+    asyncio.run(story())
+
+
 def test_one_living_owner_is_enough_and_the_other_is_forgotten():
     async def story():
         plane = await Plane().furnish()

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from allaboard.api.documents import Key
 from allaboard.api.errors import Gone
-from allaboard.cluster.memory import Ring, Store
+from allaboard.cluster.memory import RECENT, Ring, Store
 from allaboard.cluster.sqlite import Sqlite
-from allaboard.cluster.store import NoJournal, decode
+from allaboard.cluster.store import Item, NoJournal, decode, encode
 from allaboard.cluster.watch import Watcher
 
 
@@ -56,14 +56,14 @@ def carry_out(store: Store, operations, model: dict) -> list:
 def seen_by(watcher: Watcher) -> dict:
     """The state a watcher ends up with."""
     state = {}
-    for type_, item in [(seen.type, seen.item) for seen in watcher.take()]:
-        key = tuple(item.key)
-        if type_ == "DELETED":
+    for seen in watcher.take():
+        key = tuple(seen.item.key)
+        if seen.type == "DELETED":
             assert key in state, "what was never there cannot go"
             del state[key]
         else:
-            assert (key in state) == (type_ == "MODIFIED")
-            state[key] = decode(item.data)["data"]["value"]
+            assert (key in state) == (seen.type == "MODIFIED")
+            state[key] = decode(seen.item.data)["data"]["value"]
     return state
 
 
@@ -138,9 +138,7 @@ def test_a_past_that_weighs_too_much_is_forgotten_but_not_before_watchers_have_s
         store.commit(put(store, "x", value))
         quick.take()
     assert table.ring.start == 0 and table.ring.weight > 1000
-    assert [decode(item.data)["data"]["value"] for item in [seen.item for seen in slow.take()]] == [
-        str(value) for value in range(50)
-    ]
+    assert [decode(seen.item.data)["data"]["value"] for seen in slow.take()] == [str(value) for value in range(50)]
     store.commit(put(store, "x", 50))
     assert table.ring.weight <= 1000 and table.ring.weight == sum(change.weight for change in table.ring.changes)
     with pytest.raises(Gone):
@@ -180,3 +178,60 @@ def test_owners_are_indexed():
     assert store.owned == {"parent-uid": {("configmaps", Key("default", "child"))}}
     store.commit(store.remove("configmaps", change.item))
     assert store.owned == {}
+
+
+def test_what_is_current_stays_decoded_however_often_something_else_is_written():
+    store = Store(NoJournal())
+    store.commit(put(store, "seldom", 1))
+    for value in range(2 * RECENT):
+        store.commit(put(store, "often", value))
+    often, seldom = store.table("configmaps").items()
+    assert seldom.document is not None and often.document is not None
+    for value in range(RECENT):
+        store.commit(put(store, f"other-{value}", value))
+    assert seldom.document is None
+    assert store.document(seldom)["data"] == {"value": "1"}, "its bytes are kept"
+
+
+FAMILIES = st.lists(
+    st.tuples(
+        st.sampled_from("xyz"), st.sampled_from(["uid-1", "uid-2"]), st.sets(st.sampled_from("pqr")), st.booleans()
+    ),
+    max_size=30,
+)
+
+
+@given(FAMILIES)
+def test_who_owns_what_is_what_the_objects_say(operations):
+    store = Store(NoJournal())
+    table = store.table("configmaps")
+    for name, uid, owners, goes in operations:
+        if goes:
+            if change := remove(store, name):
+                store.commit(change)
+            continue
+        given_ = document(name, 0)
+        given_["metadata"] |= {"uid": f"{name}-{uid}", "ownerReferences": [{"uid": owner} for owner in sorted(owners)]}
+        store.commit(store.put("configmaps", given_, table.latest(Key("default", name))))
+    assert store.living == {item.uid: ("configmaps", item.key) for item in table.items()}
+    assert store.owned == {
+        owner: {("configmaps", item.key) for item in table.items() if owner in item.owners}
+        for item in table.items()
+        for owner in item.owners
+    }
+
+
+METADATA = {
+    "an ordinary one": {"name": "x"},
+    "one that goes": {"name": "x", "deletionTimestamp": "2026-01-01T00:00:00Z", "ownerReferences": [{"uid": "o"}]},
+    "one that says so of nothing": {"name": "x", "deletionTimestamp": None, "labels": {"a": "b"}},
+}
+
+
+@pytest.mark.parametrize("metadata", METADATA.values(), ids=METADATA)
+def test_an_item_knows_the_same_from_its_bytes_as_from_its_document(metadata):
+    given_ = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {**metadata, "uid": "u"}}
+    read, told = (Item(Key("", "x"), 1, encode(given_), each) for each in (None, given_))
+    for field in ("uid", "labels", "owners", "is_leaving"):
+        assert getattr(read, field) == getattr(told, field)
+    assert told.is_leaving is bool(metadata.get("deletionTimestamp"))

@@ -7,10 +7,10 @@ import pytest
 from tests.patience import eventually
 
 from allaboard.api.documents import Key, dig
-from allaboard.api.kinds import CONFIG_MAP, EVENT, POD
+from allaboard.api.kinds import CONFIG_MAP, EVENT, POD, SECRET
 from allaboard.api.meta import key_of, name_of, owner_reference
 from allaboard.kube.clock import SystemClock
-from allaboard.kube.controller import Loop, Watch, controller_key
+from allaboard.kube.controller import Loop, Watch, controller_key, nobody
 from allaboard.kube.informer import Informers
 from allaboard.kube.plan import NOTHING, Create, Delete, Event, Patch, Plan
 from allaboard.testing.backends import BACKENDS, client_of
@@ -148,3 +148,30 @@ def test_what_is_gone_or_there_already_is_no_error(backend):
             return loop.queue.count.retries
 
     assert asyncio.run(story()) == 0
+
+
+class Reading(Copier):
+    """Reads secrets, and says what it hears."""
+
+    watches = (Watch(CONFIG_MAP), Watch(SECRET, nobody))
+
+    def __init__(self, reader):
+        super().__init__(reader)
+        self.heard = set()
+
+    def observe(self, kind, _old, _new):
+        self.heard.add(kind)
+
+
+@both
+def test_a_kind_that_is_only_read_is_known_and_not_told_of(backend):
+    async def story():
+        async with client_of(backend) as client, working(client, Reading) as loop:
+            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}}
+            await client.create(SECRET, secret, manager="t")
+            await client.create(CONFIG_MAP, original("a", 0), manager="t")
+            await eventually(lambda: loop.informers.get(SECRET, Key("default", "s")))
+            await eventually(lambda: loop.informers.get(CONFIG_MAP, Key("default", "a")))
+            assert loop.controller.heard == {CONFIG_MAP}
+
+    asyncio.run(story())

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from allaboard.api.documents import Document
 
@@ -34,8 +35,7 @@ class BadQuantity(ValueError):
     """The text is no quantity; the message is Kubernetes' own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(msgspec.Struct, frozen=True, eq=False, gc=False):
     """An exact amount, the family of suffixes it was written in, and the text it came from where that is canonical."""
 
     nanos: int

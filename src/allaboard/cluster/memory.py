@@ -216,7 +216,8 @@ class Store:
         self.committed = transaction[-1].item.revision if transaction else self.committed
         for listen in self.listeners:
             listen(transaction)
-        for table in [self.tables[name] for name in {change.table for change in transaction}]:
+        for name in {change.table for change in transaction}:
+            table = self.tables[name]
             if table.ring.weight > table.ring.past:
                 table.ring.lighten(min([watcher.position for watcher in table.watchers], default=table.ring.end))
             for watcher in tuple(table.watchers):
@@ -226,25 +227,20 @@ class Store:
         table, item, before = self.tables[change.table], change.item, change.before
         if table.head.get(item.key) is change:
             del table.head[item.key]
+        goes = change.type == "DELETED"
+        moved = goes or before is None or before.uid != item.uid or before.owners != item.owners
         if before is not None:
             before.document = None  # the past is seldom read; its bytes are kept
             self._recent.pop(before, None)
-        if change.type == "DELETED":
+            if moved:
+                self._unlink(change.table, before)
+        if goes:
             table.drop(item.key)
         else:
             table.put(item)
-        self._relink(change)
+            if moved:
+                self._link(change.table, item)
         table.ring.append(change)
-
-    def _relink(self, change: Happening) -> None:
-        """Most changes leave an object's identity and its owners as they are."""
-        item, before, goes = change.item, change.before, change.type == "DELETED"
-        if before is not None:
-            if not goes and before.uid == item.uid and before.owners == item.owners:
-                return
-            self._unlink(change.table, before)
-        if not goes:
-            self._link(change.table, item)
 
     def _undo(self) -> None:
         """What was pending is lost: the head is what is committed."""

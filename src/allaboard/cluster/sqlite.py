@@ -11,7 +11,8 @@ import sqlite3
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from allaboard.api.documents import Key
 from allaboard.api.errors import AboardError, NoSpace
@@ -46,7 +47,7 @@ class StoreUnusable(AboardError):
     """The database cannot be opened: another plane holds it, a newer version wrote it, or it is no database."""
 
 
-class _Pending(NamedTuple):
+class _Pending(msgspec.Struct, frozen=True):
     transaction: Transaction
     answer: asyncio.Future[None]
 

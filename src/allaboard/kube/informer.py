@@ -107,14 +107,14 @@ class Informer:
         revision = self.revision
         for change in changes:
             document, goes = _lean(change.document), change.type == "DELETED"
-            at = _revision(document)
+            at = int(document["metadata"].get("resourceVersion") or 0)
             if at > revision:
                 revision = at
             if change.type == "BOOKMARK":
                 continue
             key = key_of(document)
             known = self.documents.get(key)
-            since = _revision(known) if known is not None else self._graves.get(key, 0)
+            since = self._graves.get(key, 0) if known is None else int(known["metadata"].get("resourceVersion") or 0)
             if goes and at >= since:
                 self._bury(key, at)
                 self._forget(key, document)
@@ -170,10 +170,6 @@ def _lean(document: Document) -> Document:
     lean = dict(metadata)
     del lean["managedFields"]
     return {**document, "metadata": lean}
-
-
-def _revision(document: Document) -> int:
-    return int(document["metadata"].get("resourceVersion") or 0)
 
 
 def _controller(document: Document) -> str:
