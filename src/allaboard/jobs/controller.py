@@ -35,11 +35,12 @@ from allaboard.jobs.tally import has_failed, read_order
 from allaboard.jobs.verdict import is_finished
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Watch, controller_key
+from allaboard.kube.controller import Watch, controller_key, own_key
 from allaboard.kube.hands import Written
 from allaboard.kube.plan import NOTHING, Create, Event, Plan
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_CRON_JOB_OF = controller_key(kinds.CRON_JOB)
 _JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
 
 
@@ -324,16 +325,33 @@ class CronJobController:
     """CronJob → Jobs."""
 
     name = "cronjob-controller"
-    watches = (Watch(kinds.CRON_JOB), Watch(kinds.JOB, controller_key(kinds.CRON_JOB)))
+    watches = (Watch(kinds.CRON_JOB), Watch(kinds.JOB, _CRON_JOB_OF))
 
     def __init__(self, reader: Reader, clock: Clock) -> None:
         self.reader, self.clock = reader, clock
+        self._rescheduled: dict[Key, Document] = {}  # due only because their schedule changed; as they were
+
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+        """Another schedule is followed from its next moment on; whatever else happens is looked at now."""
+        if kind is kinds.CRON_JOB and old is not None and new is not None and cronjob.is_rescheduled(old, new):
+            self._rescheduled.setdefault(key_of(new), old)
+            return
+        keys = own_key if kind is kinds.CRON_JOB else _CRON_JOB_OF
+        for document in filter(None, (old, new)):
+            for key in keys(document):
+                self._rescheduled.pop(key, None)
 
     async def reconcile(self, key: Key) -> Plan:
-        document = await self.reader.get(kinds.CRON_JOB, key)
+        document, before = await self.reader.get(kinds.CRON_JOB, key), self._rescheduled.pop(key, None)
+        now = self.clock.now()
         if document is None:
             return NOTHING
-        return cronjob.decide(document, await self.reader.owned(kinds.JOB, document), self.clock.now())
+        if before is not None:
+            return cronjob.later(document, now) + cronjob.later(before, now)
+        jobs = await self.reader.owned(kinds.JOB, document)
+        beside = await self.reader.list(kinds.JOB, Select(namespace=key.namespace))
+        others = {name_of(job) for job in beside} - {name_of(job) for job in jobs}
+        return cronjob.decide(document, jobs, now, others)
 
     def refused(self, create: Create, error: ApiError) -> Iterable[Event]:
         """A Job the server would not have is told on its CronJob."""
