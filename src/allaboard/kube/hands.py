@@ -211,12 +211,13 @@ class Hands:
     async def _say(self, events: tuple[Event, ...]) -> None:
         """Events are a courtesy: that one cannot be written never fails a pass."""
         now = self.clock.now()
-        writes = [self.recorder.write(event, now) for event in events]
+        told = [(event, write) for event in events if (write := self.recorder.write(event, now)) is not None]
+        writes = [write for _, write in told]
         new = [write for write in writes if isinstance(write, Create)]
         answers = await self._batch(new) if len(new) == len(writes) > 1 else None
         if answers is None:
             answers = await gather(*map(self._write, writes), return_exceptions=True)
-        for event, answer in zip(events, answers, strict=True):
+        for (event, _), answer in zip(told, answers, strict=True):
             self._said(event, answer)
 
     def _said(self, event: Event, answer: Written | BaseException) -> None:
