@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from allaboard.api import kinds, labels
 from allaboard.api.documents import Document, Key
@@ -40,7 +40,8 @@ from allaboard.kube.hands import Written
 from allaboard.kube.plan import NOTHING, Create, Event, Plan
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_CRON_JOB_OF = controller_key(kinds.CRON_JOB)
+_CRON_JOB_OF, _JOB_OF = controller_key(kinds.CRON_JOB), controller_key(kinds.JOB)
+_GATHERING = timedelta(seconds=1)  # as long as upstream waits for more news before it looks at a Job's pods
 _JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
 
 
@@ -165,6 +166,7 @@ class JobController:
         self._manual: dict[Key, adoption.Picks] = {}  # Jobs whose selector may pick pods of any origin
         self._uids: dict[Key, str] = {}
         self._asked_for: dict[str, frozenset[Key]] = {}  # pods that a pass under way makes for a Job
+        self._heard: dict[Key, datetime] = {}  # when the first news came that no pass has dealt with
         self._is_news = True
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
@@ -178,6 +180,9 @@ class JobController:
             owner = (controller_of(new) or {}).get("uid", "")
             same = members.essence(old) == members.essence(new)
             self._is_news = not same or self._refusals.is_open(owner)
+            if not same:
+                for key in _JOB_OF(new):
+                    self._heard.setdefault(key, self.clock.now())
 
     def _is_expected(self, pod: Document) -> bool:
         """Whether a pod is new here because a pass of ours makes it."""
@@ -230,10 +235,13 @@ class JobController:
     def _decide(self, document: Document, pods: list[members.Member]) -> Plan:
         if testimony := witness.testify(document, pods):  # alone: it changes the revision that the status needs
             return testimony
-        uid = uid_of(document)
-        hold = self._refusals.hold(uid, pods)
-        chance = job.Chance(self.clock.now(), self._record(document, pods), self.suffix, hold)
+        uid, key = uid_of(document), key_of(document)
+        hold, heard = self._refusals.hold(uid, pods), self._heard.get(key)
+        gathering = heard + _GATHERING if heard else None
+        chance = job.Chance(self.clock.now(), self._record(document, pods), self.suffix, hold, gathering)
         plan = job.decide(document, pods, chance)
+        if gathering is None or plan.again != gathering:
+            self._heard.pop(key, None)
         if unsaid := self._refusals.unsaid(uid, pods):
             plan = Plan(events=unsaid) + plan
         if plan.create:
@@ -258,6 +266,7 @@ class JobController:
 
     def _forget(self, key: Key) -> None:
         self._manual.pop(key, None)
+        self._heard.pop(key, None)
         uid = self._uids.pop(key, "")
         self._records.pop(uid, None)
         self._asked_for.pop(uid, None)
@@ -296,9 +305,9 @@ class TrackingController:
         pod = await self.reader.get(kinds.POD, key)
         if pod is None:
             return NOTHING
-        owner = controller_of(pod)
-        found = await self.reader.get(kinds.JOB, Key(key.namespace, owner["name"])) if owner else None
-        return tracking.decide(pod, found)
+        owner, marks = controller_of(pod), labels_of(pod)
+        name = owner["name"] if owner else next((marks[label] for label in _JOB_NAMES if label in marks), "")
+        return tracking.decide(pod, await self.reader.get(kinds.JOB, Key(key.namespace, name)))
 
 
 class PlacementController:

@@ -34,6 +34,7 @@ class Chance:
     record: Record = FRESH
     suffix: Callable[[], str] = lambda: "xxxxx"
     hold: datetime | None = None  # make no pods before this: the server refused the last ones
+    gathering: datetime | None = None  # send nobody home before this: others may be ending, too
 
 
 def is_ours(job: Document) -> bool:
@@ -62,6 +63,8 @@ def decide(job: Document, members: Sequence[Member], chance: Chance) -> Plan:
     tally = count(order, members)
     verdict = reach(tally, chance.now)
     change, managed = _change(tally, verdict, chance)
+    if change.remove and _is_hasty(order, verdict, chance):
+        return Plan(again=chance.gathering)
     active = len(tally.active) - len(change.remove) + len(change.make)
     surplus = NOTHING
     if verdict is None and (verdict := completed(tally, active)):
@@ -72,6 +75,12 @@ def decide(job: Document, members: Sequence[Member], chance: Chance) -> Plan:
     freed = chance.now if any(index in tally.held for index in change.make) else None
     again = [moment for moment in (change.again, _deadline(order, verdict, chance.now), freed) if moment is not None]
     return plan + Plan(again=min(again)) if again else plan
+
+
+def _is_hasty(order: Order, verdict: Verdict | None, chance: Chance) -> bool:
+    """Whether a Job would be decided by the first of several pods that end together."""
+    is_news = verdict is not None and condition_of(order.job, verdict.interim) is None
+    return is_news and chance.gathering is not None and chance.now < chance.gathering
 
 
 def _change(tally: Tally, verdict: Verdict | None, chance: Chance) -> tuple[Change, bool]:
