@@ -1,6 +1,8 @@
 """A story is lines of text; it is told to two control planes at once, and after every line both must look alike.
 
     job j {parallelism: 2}         create a Job; the words in braces are its spec (`cron c {…}` likewise, each minute)
+    jobset s {jobs: {w: {replicas: 2}}}          its replicated Jobs by name
+    runtime r {numNodes: 2}        and its policy; `train t {…}` creates a TrainJob of it
     pod p {labels: {a: b}}         create a pod of nobody's; the words are its metadata
     set job j {parallelism: 1}     change its spec; `patch job j {…}` anything, `patch job/status j {…}` its status
     delete job j {propagationPolicy: Orphan}     with options; `delete pod j:0` deletes a pod of j
@@ -18,17 +20,22 @@ import json
 import re
 import threading
 import time
+from collections import Counter
 
 import yaml
 
 from .referee import RANDOM, TIME, UID, Side, differences
 
 PATHS = {
+    "jobset": "apis/jobset.x-k8s.io/v1alpha2:jobsets", "train": "apis/trainer.kubeflow.org/v1alpha1:trainjobs",
+    "runtime": "apis/trainer.kubeflow.org/v1alpha1:trainingruntimes",
     "job": "apis/batch/v1:jobs", "cron": "apis/batch/v1:cronjobs", "pod": "api/v1:pods", "event": "api/v1:events",
     "quota": "api/v1:resourcequotas",
 }  # fmt: skip
 OURS = re.compile(r"^aboard\.dev/")
 EXACT = {"lastScheduleTime", "batch.kubernetes.io/cronjob-scheduled-timestamp"}  # both have the same clock
+BATCH = re.compile(r"(Cron)?Job ")  # upstream's JobSet and Trainer tell the same again by another event
+UNORDERED = {"conditions", "finalizers", "replicatedJobsStatus"}
 QUIET, PATIENCE = 1.6, 12.0  # seconds: upstream's Job controller gathers news for one
 
 
@@ -46,7 +53,8 @@ class Lookout:
             began, seen = time.monotonic(), {}
             for kind, path in PATHS.items():
                 group, plural = path.split(":")
-                for each in side.ask("GET", f"/{group}/{plural}").body.get("items") or ():
+                answer = side.ask("GET", f"/{group}/{plural}")  # not every plane has every kind
+                for each in answer.body["items"] if answer.code == 200 else ():
                     seen.setdefault(each["metadata"]["namespace"], {}).setdefault(kind, []).append(each)
             self.seen, self.began = seen, began
             time.sleep(0.25)
@@ -89,9 +97,29 @@ class Told:
         template = {**template, "spec": job_spec(template.get("spec") or {})}
         return self._make("cron", "CronJob", name, {"schedule": "* * * * *", "jobTemplate": template, **spec})
 
+    def jobset(self, name, spec):
+        jobs = [
+            {"name": each, "replicas": words.pop("replicas", 1), "dependsOn": words.pop("dependsOn", None)}
+            | {"template": {"spec": job_spec(words)}}
+            for each, words in spec.pop("jobs").items()
+        ]
+        return self._make("jobset", "JobSet", name, {"replicatedJobs": jobs, **spec})
+
+    def runtime(self, name, policy):
+        metadata = {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}}
+        pod = {"containers": [{"name": "node", "image": "i"}]}
+        template = {"metadata": metadata, "spec": job_spec({"pod": pod})}
+        jobs = [{"name": "node", "template": template}]
+        spec = {"mlPolicy": policy or {"numNodes": 1}, "template": {"spec": {"replicatedJobs": jobs}}}
+        return self._make("runtime", "TrainingRuntime", name, spec)
+
+    def train(self, name, spec):
+        return self._make("train", "TrainJob", name, {"runtimeRef": {"name": "r", "kind": "TrainingRuntime"}, **spec})
+
     def _make(self, kind, word, name, spec):
         metadata = {"name": name, **spec.pop("metadata", {})}
-        document = {"apiVersion": "batch/v1", "kind": word, "metadata": metadata, "spec": spec}
+        group = PATHS[kind].partition(":")[0].removeprefix("apis/")
+        document = {"apiVersion": group, "kind": word, "metadata": metadata, "spec": spec}
         return self.side.ask("POST", self.path(kind), document)
 
     def pod(self, name, words):
@@ -190,11 +218,12 @@ class Told:
     def state(self, since):
         """Everything by its name; pods, whose names are random, by what became of them; each event as a line."""
         seen, state = self.lookout.look(self.namespace, since), {}
-        for kind in ("cron", "job", "pod"):
+        for kind in ("train", "jobset", "cron", "job", "pod"):
             for document in sorted(map(known, seen.get(kind, ())), key=lambda each: json.dumps(each, sort_keys=True)):
                 name = called(kind, document)
                 state[f"{name} #{sum(each.startswith(f'{name} #') for each in state)}"] = document
-        return state | {said(each): True for each in seen.get("event", ())}
+        events = Counter(map(said, seen.get("event", ())))
+        return state | {line: number if BATCH.match(line) else 1 for line, number in events.items()}
 
 
 def called(kind, document):
@@ -252,13 +281,19 @@ def known(value, field=""):
         return {key: each for key, each in kept.items() if key != "annotations" or each}
     if isinstance(value, list):
         rows = [known(each) for each in value]
-        return sorted(rows, key=json.dumps) if field in ("conditions", "finalizers") else rows
+        return sorted(rows, key=named) if field in UNORDERED else rows
     return shape(value) if isinstance(value, str) and field not in EXACT else value
 
 
+def named(row):
+    return row.get("type") or row.get("name") if isinstance(row, dict) else row
+
+
 def said(event):
+    """One line; how often it was said is told where many were combined, else it depends on who looked when."""
     about = event["involvedObject"]
-    return shape(f"{about['kind']} {about['name']} {event['type']} {event['reason']}: {event['message']}")
+    often = f" ({event['count']} times)" if event["message"].startswith("(combined") else ""
+    return shape(f"{about['kind']} {about['name']} {event['type']} {event['reason']}: {event['message']}{often}")
 
 
 def read(path):

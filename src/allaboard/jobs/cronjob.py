@@ -42,8 +42,8 @@ class _Draft:
     status: Document
     events: list[Event] = field(default_factory=list)
 
-    def say(self, reason: str, message: str, type_: str = "Normal") -> None:
-        self.events.append(Event(self.cron, reason, message, type_))
+    def say(self, reason: str, message: str, type_: str = "Normal", *, is_fact: bool = False) -> None:
+        self.events.append(Event(self.cron, reason, message, type_, is_fact=is_fact))
 
     def saved(self) -> Plan:
         status = {key: value for key, value in self.status.items() if value}
@@ -193,7 +193,7 @@ def _launch(draft: _Draft, jobs: Sequence[Document], moment: datetime, others: C
     if mine := next((job for job in jobs if name_of(job) == name), None):
         draft.status["active"] = [*draft.status["active"], _reference(mine)]
         return plan
-    draft.say("SuccessfulCreate", f"Created job {name}")
+    draft.say("SuccessfulCreate", f"Created job {name}", is_fact=True)
     return plan + Plan(create=(Create(kinds.JOB, job_of(draft.cron, moment)),))
 
 
@@ -247,5 +247,7 @@ def _removed(draft: _Draft, references: Sequence[Document]) -> Plan:
         delete=tuple(
             Delete(kinds.JOB, Key(namespace, entry["name"]), entry["uid"], "Background") for entry in references
         ),
-        events=tuple(Event(draft.cron, "SuccessfulDelete", f"Deleted job {entry['name']}") for entry in references),
+        events=tuple(
+            Event(draft.cron, "SuccessfulDelete", f"Deleted job {entry['name']}", is_fact=True) for entry in references
+        ),
     )

@@ -131,7 +131,7 @@ def _pods(story: _Story, chance: Chance) -> Plan:
         create=tuple(Create(kinds.POD, pod) for pod in made),
         patch=tuple(map(untrack, change.remove)) if change.uncounted else (),
         delete=tuple(Delete(kinds.POD, Key(key, member.name), member.uid) for member in change.remove),
-        events=tuple(Event(order.job, reason, message) for reason, message in words),
+        events=tuple(Event(order.job, reason, message, is_fact=True) for reason, message in words),
     )
 
 
@@ -218,7 +218,7 @@ def _conditions(
         "lastTransitionTime": stamp(now),
     }
     conditions = [condition for condition in conditions if condition is not old] + [new]
-    return conditions, [Event(order.job, word.capitalize(), f"Job {word}")]
+    return conditions, [Event(order.job, word.capitalize(), f"Job {word}", is_fact=True)]
 
 
 def _condition(type_: str, verdict: Verdict, now: datetime) -> Document:

@@ -46,14 +46,24 @@ class Hands:
         """Objects first, status once, words last. Returns what was written."""
         written: Written = []
         stages: tuple[tuple[Write, ...], ...] = (
-            plan.apply, plan.create, plan.together, plan.update, plan.patch, plan.bind, plan.delete, plan.status,
+            plan.apply, plan.create, plan.together, plan.update, plan.patch, plan.bind, plan.delete,
         )  # fmt: skip
         for stage in stages:
             if stage:
                 written += await self._all(stage)
+        if plan.status:
+            written += await self._state(plan)
         if plan.events:
             await self._say(plan.events)
         return written
+
+    async def _state(self, plan: Plan) -> Written:
+        """The status; where somebody else wrote first, what was done before it is told all the same."""
+        try:
+            return await self._all(plan.status)
+        except Conflict:
+            await self._say(tuple(event for event in plan.events if event.is_fact))
+            raise
 
     async def _all(self, writes: tuple[Write, ...]) -> Written:
         """Every write of a stage at once; all are tried before the first failure is raised."""
