@@ -104,6 +104,11 @@ CASES = {
         "j-:run j-0:exit j-2:exit reap",
         "succeeded=2 completedIndexes=0,2 SuccessCriteriaMet SuccessPolicy",
     ),
+    "a failure that waits for its successor counts when there will be none": (
+        indexed(3, backoffLimit=99, backoffLimitPerIndex=1, successPolicy=ANY_ONE),
+        "j-:run j-2:delete j-1:exit",
+        "succeeded=1 failed=1 terminating=2 completedIndexes=1 SuccessCriteriaMet",
+    ),
     "any one may be enough": (
         indexed(3, successPolicy=ANY_ONE),
         "j-1:exit",
