@@ -351,6 +351,13 @@ def test_nobody_waits_where_nobody_would_be_sent_home():
     assert told(ends(world, "j-1", 1).job()["status"]) == "failed=2 FailureTarget BackoffLimitExceeded"
 
 
+def test_nobody_takes_a_place_before_it_is_known_who_else_ended():
+    world = World().add(kinds.JOB, indexed(4, parallelism=2, backoffLimit=0)).settle().act("j-:run")
+    assert told(ends(world, "j-0", 0).job()["status"]) == "active=2 ready=2"
+    assert told(ends(world, "j-1", 1).pass_time(1).settle().job()["status"]).startswith("succeeded=1 failed=1")
+    assert len(world.pods()) == 2
+
+
 ORPHANS = {
     "a Job that lives will adopt it": ({}, {}, True),
     "one that has ended will not": ({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, {}, False),

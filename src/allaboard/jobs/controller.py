@@ -166,7 +166,7 @@ class JobController:
         self._manual: dict[Key, adoption.Picks] = {}  # Jobs whose selector may pick pods of any origin
         self._uids: dict[Key, str] = {}
         self._asked_for: dict[str, frozenset[Key]] = {}  # pods that a pass under way makes for a Job
-        self._heard: dict[Key, datetime] = {}  # when the first news came that no pass has dealt with
+        self._heard: dict[Key, datetime] = {}  # when the first pod ended that no pass has dealt with
         self._is_news = True
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
@@ -180,7 +180,7 @@ class JobController:
             owner = (controller_of(new) or {}).get("uid", "")
             same = members.essence(old) == members.essence(new)
             self._is_news = not same or self._refusals.is_open(owner)
-            if not same:
+            if not same and members.has_ended(new):
                 for key in _JOB_OF(new):
                     self._heard.setdefault(key, self.clock.now())
 

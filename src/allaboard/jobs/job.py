@@ -34,7 +34,7 @@ class Chance:
     record: Record = FRESH
     suffix: Callable[[], str] = lambda: "xxxxx"
     hold: datetime | None = None  # make no pods before this: the server refused the last ones
-    gathering: datetime | None = None  # send nobody home before this: others may be ending, too
+    gathering: datetime | None = None  # hire nobody and send nobody home before this: others may be ending, too
 
 
 def is_ours(job: Document) -> bool:
@@ -63,7 +63,7 @@ def decide(job: Document, members: Sequence[Member], chance: Chance) -> Plan:
     tally = count(order, members)
     verdict = reach(tally, chance.now)
     change, managed = _change(tally, verdict, chance)
-    if change.remove and _is_hasty(order, verdict, chance):
+    if chance.gathering is not None and chance.now < chance.gathering and _is_hasty(order, verdict, change):
         return Plan(again=chance.gathering)
     active = len(tally.active) - len(change.remove) + len(change.make)
     surplus = NOTHING
@@ -77,10 +77,11 @@ def decide(job: Document, members: Sequence[Member], chance: Chance) -> Plan:
     return plan + Plan(again=min(again)) if again else plan
 
 
-def _is_hasty(order: Order, verdict: Verdict | None, chance: Chance) -> bool:
-    """Whether a Job would be decided by the first of several pods that end together."""
-    is_news = verdict is not None and condition_of(order.job, verdict.interim) is None
-    return is_news and chance.gathering is not None and chance.now < chance.gathering
+def _is_hasty(order: Order, verdict: Verdict | None, change: Change) -> bool:
+    """Whether the first of several pods that end together would decide who goes home, or who takes its place."""
+    if verdict is None:
+        return bool(change.make)
+    return bool(change.remove) and condition_of(order.job, verdict.interim) is None
 
 
 def _change(tally: Tally, verdict: Verdict | None, chance: Chance) -> tuple[Change, bool]:
