@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 MOST_ALIKE, ALIKE_FOR = 10, timedelta(minutes=10)
 BURST, REFILL = 25, timedelta(minutes=5)
@@ -17,14 +17,22 @@ COMBINED = "(combined from similar events): "
 Group = tuple[str, str, str]  # uid of the object, type, reason: who says it has a correlator of its own
 
 
-class _Alike(NamedTuple):
-    messages: dict[str, None]
-    last: datetime
+class _Alike:
+    """What was said of an object for one reason, and when last."""
+
+    __slots__ = ("last", "messages")
+
+    def __init__(self, last: datetime) -> None:
+        self.last, self.messages = last, dict[str, None]()
 
 
-class _Budget(NamedTuple):
-    left: float
-    since: datetime
+class _Budget:
+    """How much may be said of an object, and when that was reckoned."""
+
+    __slots__ = ("left", "since")
+
+    def __init__(self, since: datetime) -> None:
+        self.left, self.since = float(BURST), since
 
 
 class Correlator:
@@ -37,26 +45,34 @@ class Correlator:
     def is_one_of_many(self, group: Group, message: str, now: datetime) -> bool:
         """Whether so much was said of an object for one reason that this is told as one of many."""
         known = self._alike.get(group)
-        messages = known.messages if known is not None and now - known.last <= ALIKE_FOR else {}
-        messages[message] = None
-        keep(self._alike, group, _Alike(messages, now))
-        if len(messages) < MOST_ALIKE:
+        if known is None or now - known.last > ALIKE_FOR:
+            known = _Alike(now)
+            keep(self._alike, group, known)
+        known.last = now
+        known.messages[message] = None
+        if len(known.messages) < MOST_ALIKE:
             return False
-        messages.popitem()
+        known.messages.popitem()
         return True
 
     def is_too_much(self, group: Group, now: datetime) -> bool:
         """Whether an object has used up what may be said of it; every while it may be spoken of once more."""
         about = group[:2]
-        known = self._budgets.get(about) or _Budget(BURST, now)
-        left = min(BURST, known.left + (now - known.since) / REFILL)
-        keep(self._budgets, about, _Budget(left - 1 if left >= 1 else left, now))
-        return left < 1
+        known = self._budgets.get(about)
+        if known is None:
+            known = _Budget(now)
+            keep(self._budgets, about, known)
+        elif known.left < BURST:
+            known.left = min(BURST, known.left + (now - known.since) / REFILL)
+        known.since = now
+        if known.left < 1:
+            return True
+        known.left -= 1
+        return False
 
 
 def keep(table: OrderedDict[Any, Any], name: Any, value: Any) -> None:
-    """Remember this, and forget what was not asked for the longest."""
+    """Remember this, and forget what was remembered first where that is too much."""
     table[name] = value
-    table.move_to_end(name)
     if len(table) > REMEMBERED:
         table.popitem(last=False)

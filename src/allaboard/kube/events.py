@@ -55,7 +55,8 @@ class Recorder:
         if key is not None and not silent:
             write = Patch(EVENT, key, {"count": times + 1, "lastTimestamp": stamp(now), **_latest(words, event)})
         elif not silent:
-            document = event_document(event, self.source, self.token(), now) | {"count": times + 1}
+            document = event_document(event, self.source, self.token(), now)
+            document["count"] = times + 1
             key, write = Key(document["metadata"]["namespace"], document["metadata"]["name"]), Create(EVENT, document)
         keep(self._said, words, _Told(key, times + 1))
         return write

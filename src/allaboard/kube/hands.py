@@ -51,19 +51,14 @@ class Hands:
         for stage in stages:
             if stage:
                 written += await self._all(stage)
-        if plan.status:
-            written += await self._state(plan)
+        try:
+            written += await self._all(plan.status) if plan.status else []
+        except Conflict:  # somebody else wrote first: what was done before the status is told all the same
+            await self._say(tuple(event for event in plan.events if event.is_fact))
+            raise
         if plan.events:
             await self._say(plan.events)
         return written
-
-    async def _state(self, plan: Plan) -> Written:
-        """The status; where somebody else wrote first, what was done before it is told all the same."""
-        try:
-            return await self._all(plan.status)
-        except Conflict:
-            await self._say(tuple(event for event in plan.events if event.is_fact))
-            raise
 
     async def _all(self, writes: tuple[Write, ...]) -> Written:
         """Every write of a stage at once; all are tried before the first failure is raised."""
