@@ -21,6 +21,7 @@ test-slow: $(VENV)/.dev
 # Against etcd and kube-apiserver themselves: KUBE_BIN names a folder that has them, else Go builds them (once).
 test-real: $(VENV)/.dev
 	@test -n "$(KUBE_BIN)" || ! command -v go >/dev/null || $(BIN)/python -m tools.real_cluster build
+	@! command -v go >/dev/null || $(BIN)/python -m tools.real_operators build
 	$(BIN)/python -m pytest -m real -rs tests/real $(if $(k),-k "$(k)")
 
 check: $(VENV)/.dev

@@ -39,6 +39,7 @@ CONTROLLERS = (
     "root-ca-certificate-publisher-controller", "garbage-collector-controller", "job-controller",
     "endpointslice-controller", "endpoints-controller", "clusterrole-aggregation-controller",
     "ttl-after-finished-controller", "resourcequota-controller", "persistentvolumeclaim-protection-controller",
+    "cronjob-controller",
 )  # fmt: skip
 TOKENS = 'admin-token,admin,admin,"system:masters"\nuser-token,alice,alice,"developers"\n'
 
@@ -205,6 +206,7 @@ class RealCluster:
             "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", "--leader-elect=false",
             f"--controllers={','.join(self.controllers)}", "--service-account-private-key-file=sa.key",
             "--root-ca-file=ca.crt", f"--secure-port={self.ports[3]}", "--bind-address=127.0.0.1",
+            "--kube-api-qps=1000", "--kube-api-burst=2000",  # many stories at once, none waits for another
         )  # fmt: skip
 
     def _kubeconfig(self, token: str) -> dict[str, object]:

@@ -4,9 +4,15 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from allaboard.api.documents import Key
+from allaboard.api.kinds import CRON_JOB
 from allaboard.api.meta import stamp
 from allaboard.jobs import cronjob
-from allaboard.jobs.schedule import BadSchedule, parse
+from allaboard.jobs.controller import CronJobController
+from allaboard.jobs.schedule import BadSchedule, missed_since, parse
+from allaboard.kube.plan import Plan
+
+from .world import World, finished
 
 NOON = datetime(2026, 1, 1, 12, 0, 30, tzinfo=UTC)  # a Thursday
 
@@ -19,6 +25,11 @@ NEXT = {
     "mondays by name": ("30 6 * * MON", "2026-01-05 06:30"),
     "sunday is seven too": ("0 0 * * 7", "2026-01-04 00:00"),
     "either kind of day": ("0 0 15 * FRI", "2026-01-02 00:00"),
+    "a step over days is no star": ("0 0 */2 * SUN", "2026-01-03 00:00"),
+    "a step of one is": ("0 0 */1 * SUN", "2026-01-04 00:00"),
+    "nothing between two commas": ("0 0 3,,4 * *", "2026-01-03 00:00"),
+    "a second at least": ("@every -1m", "2026-01-01 12:00"),
+    "by halves": ("@every 1.5h", "2026-01-01 13:30"),
     "leap day": ("0 0 29 2 *", "2028-02-29 00:00"),
 }
 
@@ -28,10 +39,21 @@ def test_the_next_moment(text, want):
     assert parse(text).next(NOON).strftime("%Y-%m-%d %H:%M") == want
 
 
-def test_the_last_moment_is_found_without_counting():
-    assert parse("0 0 * * *").last(NOON - timedelta(days=900), NOON) == datetime(2026, 1, 1, tzinfo=UTC)
-    assert parse("0 13 * * *").last(NOON - timedelta(hours=3), NOON) is None
-    assert parse("@every 90m").last(NOON - timedelta(hours=4), NOON) == NOON - timedelta(hours=1)
+MISSED = {
+    #                                schedule             since, before noon     the latest       how many
+    "days are not counted one by one": ("0 0 * * *",      timedelta(days=900),   "2026-01-01 00:00", 900),
+    "none has passed":                 ("0 13 * * *",     timedelta(hours=3),    None,               0),
+    "one has passed":                  ("0 12 * * *",     timedelta(hours=3),    "2026-01-01 12:00", 0),
+    "by the time between":             ("@every 90m",     timedelta(hours=4),    "2026-01-01 11:00", 2),
+    "uneven times between":            ("0 6,11 * * *",   timedelta(days=1),     "2026-01-01 11:00", 2),
+    "so uneven that it is overlooked": ("0 6-9 1 12 *",   timedelta(days=90),    None,               751),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "since", "latest", "number"), MISSED.values(), ids=MISSED)
+def test_moments_that_passed(text, since, latest, number):
+    missed = missed_since(parse(text), NOON - since, NOON)
+    assert (missed.latest and missed.latest.strftime("%Y-%m-%d %H:%M"), missed.number) == (latest, number)
 
 
 def test_a_schedule_keeps_its_time_zone():
@@ -51,9 +73,9 @@ def cron(created=NOON - timedelta(minutes=2), status=None, **spec):
     return {**document, "spec": {"schedule": "* * * * *", "jobTemplate": template, **spec}}
 
 
-def job(name, done="", at="2026-01-01T11:00:00Z"):
+def job(name, done="", at="2026-01-01T11:00:00Z", start=None):
     conditions = [{"type": done, "status": "True", "lastTransitionTime": at}] if done else []
-    status = {"conditions": conditions, **({"completionTime": at} if done == "Complete" else {})}
+    status = {"conditions": conditions, "startTime": start, **({"completionTime": at} if done == "Complete" else {})}
     return {"metadata": {"name": name, "namespace": "ns", "uid": name}, "spec": {}, "status": status}
 
 
@@ -64,43 +86,66 @@ def told(plan):
     )
 
 
+def at_work(*names, **spec):
+    """A CronJob that lists these Jobs."""
+    return cron(status={"active": [{"uid": name, "name": name} for name in names]}, **spec)
+
+
 MINUTE = int(NOON.timestamp()) // 60
+MINUTELY, LATEST = f"c-{MINUTE}", {"lastScheduleTime": stamp(NOON.replace(second=0))}
 PASSES = {
-    "a due job is made": (cron(), [], f"+c-{MINUTE}"),
-    "and not twice": (cron(status={"lastScheduleTime": stamp(NOON.replace(second=0))}), [], ""),
+    "a due job is made": (cron(), [], f"+{MINUTELY}"),
+    "and not twice": (cron(status=LATEST), [], ""),
     "a suspended schedule starts nothing": (cron(suspend=True), [], ""),
     "too late is too late": (cron(startingDeadlineSeconds=10), [], ""),
-    "no overlap where it is forbidden": (cron(concurrencyPolicy="Forbid"), [job("old")], "JobAlreadyActive"),
-    "the new replaces the old": (cron(concurrencyPolicy="Replace"), [job("old")], f"+c-{MINUTE} -old"),
+    "no overlap where it is forbidden": (at_work("old", concurrencyPolicy="Forbid"), [job("old")], "JobAlreadyActive"),
+    "a job of somebody else's does not forbid": (
+        cron(concurrencyPolicy="Forbid"),
+        [job("x")],
+        f"+{MINUTELY} UnexpectedJob",
+    ),
+    "the new replaces the old": (at_work("old", concurrencyPolicy="Replace"), [job("old")], f"+{MINUTELY} -old"),
+    "the new replaces nothing of somebody else's": (
+        cron(concurrencyPolicy="Replace"),
+        [job("x")],
+        f"+{MINUTELY} UnexpectedJob",
+    ),
     "nor does it replace itself after a death": (
         cron(concurrencyPolicy="Replace"),
-        [job(f"c-{MINUTE}")],
-        f"+c-{MINUTE}",
+        [job(MINUTELY)],
+        "UnexpectedJob",
     ),
+    "a job that is listed is not made again": (at_work(MINUTELY), [job(MINUTELY)], ""),
     "a few old jobs are kept": (
         cron(suspend=True, successfulJobsHistoryLimit=1),
         [job("a", "Complete"), job("b", "Complete"), job("c", "Failed")],
         "-a",
     ),
-    "an end is seen": (
-        cron(suspend=True, status={"active": [{"uid": "a", "name": "a"}]}),
-        [job("a", "Complete")],
-        "SawCompletedJob",
+    "of old jobs those that began last are kept, however they ended": (
+        cron(suspend=True, successfulJobsHistoryLimit=1),
+        [job("a", "Complete", start="2026-01-01T10:00:00Z"), job("b", "Complete", start="2026-01-01T09:00:00Z")],
+        "-b",
     ),
-    "a loss is told": (cron(suspend=True, status={"active": [{"uid": "a", "name": "a"}]}), [], "MissingJob"),
+    "an end is seen": (at_work("a", suspend=True), [job("a", "Complete")], "SawCompletedJob"),
+    "a loss is told": (at_work("a", suspend=True), [], "MissingJob"),
     "a day that never comes is told": (cron(schedule="0 0 31 2 *"), [], "InvalidSchedule"),
     "many missed moments are told, and the last one made up for": (
         cron(created=NOON - timedelta(days=1)),
         [],
-        f"+c-{MINUTE} TooManyMissedTimes",
+        f"+{MINUTELY} TooManyMissedTimes",
     ),
     "what we remove ourselves is not missed": (
-        cron(suspend=True, successfulJobsHistoryLimit=0, status={"active": [{"uid": "a", "name": "a"}]}),
+        at_work("a", suspend=True, successfulJobsHistoryLimit=0),
         [job("a", "Complete")],
         "-a",
     ),
     "a bad schedule is told": (cron(schedule="x"), [], "UnparseableSchedule"),
     "a bad zone is told": (cron(timeZone="Mars/Olympus"), [], "UnknownTimeZone"),
+    "a bad zone is told of a suspended schedule, too": (
+        cron(timeZone="Mars/Olympus", suspend=True),
+        [],
+        "UnknownTimeZone",
+    ),
 }
 
 
@@ -109,17 +154,80 @@ def test_a_cronjob_starts_jobs(document, jobs, want):
     assert told(cronjob.decide(document, jobs, NOON)) == want
 
 
-def test_the_status_lists_jobs_at_work_and_the_last_success():
-    plan = cronjob.decide(cron(suspend=True), [job("a"), job("b", "Complete")], NOON)
-    status = plan.status[0].document["status"]
-    assert [entry["name"] for entry in status["active"]] == ["a"]
-    assert status["lastSuccessfulTime"] == "2026-01-01T11:00:00Z"
+def status_after(document, *jobs, others=()):
+    (write,) = cronjob.decide(document, jobs, NOON, others).status
+    status = write.document["status"]
+    return " ".join(entry["name"] for entry in status.get("active", ())), status
+
+
+def test_the_status_lists_the_job_that_was_made_and_the_last_success():
+    listed, status = status_after(cron(suspend=True, status=LATEST), job(MINUTELY), job("x"), job("b", "Complete"))
+    assert (listed, status["lastSuccessfulTime"]) == (MINUTELY, "2026-01-01T11:00:00Z")
 
 
 def test_what_is_replaced_leaves_the_list_at_once():
-    status = {"active": [{"uid": "old", "name": "old"}]}
-    plan = cronjob.decide(cron(concurrencyPolicy="Replace", status=status), [job("old")], NOON)
-    assert "active" not in plan.status[0].document["status"]
+    assert status_after(at_work("old", concurrencyPolicy="Replace"), job("old"))[0] == ""
+
+
+def test_a_job_of_this_moment_that_is_there_already_is_listed_and_not_told():
+    listed, status = status_after(cron(), job(MINUTELY, "Complete"))
+    assert (listed, status["lastScheduleTime"]) == (MINUTELY, LATEST["lastScheduleTime"])
+    assert told(cronjob.decide(cron(), [job(MINUTELY, "Complete")], NOON)) == ""
+
+
+def test_a_name_that_is_taken_is_left_to_who_took_it():
+    plan = cronjob.decide(cron(), [], NOON, {MINUTELY})
+    assert (told(plan), plan.status, plan.again) == ("", (), NOON + timedelta(seconds=30, milliseconds=100))
+
+
+def test_a_job_that_was_taken_away_is_still_at_work():
+    plan = cronjob.decide(at_work("a", concurrencyPolicy="Forbid"), [], NOON, {"a"})
+    assert (told(plan), plan.status) == ("JobAlreadyActive", ())
+
+
+ZONES = {
+    "no zone is UTC": (None, "2026-01-01T12:00:00Z"),
+    "another name of UTC": ("Etc/UTC", "2026-01-01T12:00:00Z"),
+    "an offset is told": ("Asia/Tokyo", "2026-01-01T21:00:00+09:00"),
+    "none in winter": ("Europe/London", "2026-01-01T12:00:00Z"),
+}
+
+
+@pytest.mark.parametrize(("zone", "want"), ZONES.values(), ids=ZONES)
+def test_a_job_says_for_which_moment_it_is(zone, want):
+    made = cronjob.job_of(cron(timeZone=zone), NOON.replace(second=0))
+    assert made["metadata"]["annotations"] == {cronjob.SCHEDULED: want}
+
+
+AGAIN = {
+    #                                                schedule       last start          the next look, after noon
+    "at the next minute":                           ("* * * * *",   timedelta(minutes=2), timedelta(seconds=30)),
+    "so long after the last, whenever one looks":   ("@every 10m",  timedelta(minutes=7), timedelta(minutes=3)),
+    "also where one was missed":                    ("@every 10m",  timedelta(minutes=17), timedelta(minutes=3)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "last", "want"), AGAIN.values(), ids=AGAIN)
+def test_when_a_schedule_is_looked_at_again(text, last, want):
+    document = cron(schedule=text, status={"lastScheduleTime": stamp(NOON - last)})
+    for plan in (cronjob.decide(document, [], NOON), cronjob.later(document, NOON)):
+        assert plan.again == NOON + want + timedelta(milliseconds=100)
+
+
+def test_another_schedule_starts_nothing_that_it_would_have_missed():
+    world, old, new = World(), cron(schedule="@yearly"), cron()
+    world.time = NOON
+    world.put(CRON_JOB, new)
+    controller, poked = CronJobController(world, world), {**new, "metadata": {**new["metadata"], "labels": {"a": "b"}}}
+
+    def after(*changes):
+        for before, now in changes:
+            controller.observe(CRON_JOB, before, now)
+        return finished(controller.reconcile(Key("ns", "c")))
+
+    assert after((old, new)) == Plan(again=NOON + timedelta(seconds=30, milliseconds=100))
+    assert told(after((new, poked))) == f"+{MINUTELY}"
+    assert told(after((old, new), (new, poked))) == f"+{MINUTELY}", "something else changed, too"
 
 
 SPRING, AUTUMN = datetime(2026, 3, 8, 0, tzinfo=UTC), datetime(2026, 11, 1, 0, tzinfo=UTC)

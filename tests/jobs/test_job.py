@@ -4,6 +4,7 @@ import pytest
 
 from allaboard.api import kinds
 from allaboard.api.documents import Key
+from allaboard.jobs import members, tracking
 
 from .world import World, finished, indexed, job, told
 
@@ -102,6 +103,11 @@ CASES = {
         indexed(3, successPolicy=FIRST_AND_LAST),
         "j-:run j-0:exit j-2:exit reap",
         "succeeded=2 completedIndexes=0,2 SuccessCriteriaMet SuccessPolicy",
+    ),
+    "a failure that waits for its successor counts when there will be none": (
+        indexed(3, backoffLimit=99, backoffLimitPerIndex=1, successPolicy=ANY_ONE),
+        "j-:run j-2:delete j-1:exit",
+        "succeeded=1 failed=1 terminating=2 completedIndexes=1 SuccessCriteriaMet",
     ),
     "any one may be enough": (
         indexed(3, successPolicy=ANY_ONE),
@@ -315,3 +321,55 @@ def test_a_job_that_leaves_keeps_its_start_when_it_is_told_to_sleep():
     world.delete(kinds.JOB, Key("ns", "j"), propagation="Foreground")
     world.settle().edit(kinds.JOB, "j", "spec", "suspend", value=True).settle()
     assert world.job()["status"]["startTime"]
+
+
+def ends(world, name, code):
+    """A pod ends, and the controller hears of it."""
+    (key,) = [key for key in world.kinds[kinds.POD] if key.name.startswith(name)]
+    before = world.kinds[kinds.POD][key]
+    world.end_pod(key, code)
+    world.controllers[1].observe(kinds.POD, before, world.kinds[kinds.POD][key])
+    return world.settle()
+
+
+def test_pods_that_end_within_a_second_are_judged_together():
+    world = World().add(kinds.JOB, indexed(3, backoffLimit=0)).settle().act("j-:run")
+    assert told(ends(world, "j-0", 1).job()["status"]) == "active=3 ready=3"
+    ends(world.pass_time(0.9), "j-1", 0).pass_time(0.1).settle()
+    assert told(world.job()["status"]) == "succeeded=1 failed=2 terminating=1 completedIndexes=1 FailureTarget"
+
+
+def test_a_success_that_comes_with_a_failure_is_none():
+    world = World().add(kinds.JOB, indexed(3, backoffLimit=0, successPolicy=ANY_ONE)).settle().act("j-:run")
+    ends(ends(world, "j-0", 0), "j-1", 1).pass_time(1).settle()
+    assert told(world.job()["status"]) == "succeeded=1 failed=2 terminating=1 completedIndexes=0 FailureTarget"
+
+
+def test_nobody_waits_where_nobody_would_be_sent_home():
+    world = World().add(kinds.JOB, indexed(2, backoffLimit=1)).settle().act("j-:run")
+    assert told(ends(world, "j-0", 1).job()["status"]) == "active=1 ready=1 failed=1"
+    assert told(ends(world, "j-1", 1).job()["status"]) == "failed=2 FailureTarget BackoffLimitExceeded"
+
+
+def test_nobody_takes_a_place_before_it_is_known_who_else_ended():
+    world = World().add(kinds.JOB, indexed(4, parallelism=2, backoffLimit=0)).settle().act("j-:run")
+    assert told(ends(world, "j-0", 0).job()["status"]) == "active=2 ready=2"
+    assert told(ends(world, "j-1", 1).pass_time(1).settle().job()["status"]).startswith("succeeded=1 failed=1")
+    assert len(world.pods()) == 2
+
+
+ORPHANS = {
+    "a Job that lives will adopt it": ({}, {}, True),
+    "one that has ended will not": ({"status": {"conditions": [{"type": "Complete", "status": "True"}]}}, {}, False),
+    "nor one that leaves": ({"metadata": {"name": "j", "deletionTimestamp": "t"}}, {}, False),
+    "nor one that never picked it": ({"spec": {"selector": {"matchLabels": {"of": "k"}}}}, {}, False),
+    "nor if the pod leaves": ({}, {"deletionTimestamp": "t"}, False),
+}
+
+
+@pytest.mark.parametrize(("job_", "marks", "kept"), ORPHANS.values(), ids=ORPHANS)
+def test_the_finalizer_of_a_pod_that_lost_its_owner(job_, marks, kept):
+    metadata = {"name": "p", "namespace": "ns", "uid": "p", "labels": {"of": "j"}, "finalizers": [members.TRACKING]}
+    selector = {"selector": {"matchLabels": {"of": "j"}}}
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j", "uid": "j"}, "spec": selector, **job_}
+    assert bool(tracking.decide({"metadata": {**metadata, **marks}}, owner)) is not kept

@@ -1,18 +1,22 @@
 """The loop, over both backends: plans are carried out, refused creations are told, failures come back."""
 
 import asyncio
+import secrets
 from contextlib import asynccontextmanager
 
 import pytest
 from tests.patience import eventually
 
 from allaboard.api.documents import Key, dig
-from allaboard.api.kinds import CONFIG_MAP, EVENT, POD, SECRET
+from allaboard.api.errors import Conflict
+from allaboard.api.kinds import CONFIG_MAP, EVENT, JOB, POD, SECRET
 from allaboard.api.meta import key_of, name_of, owner_reference
 from allaboard.kube.clock import SystemClock
 from allaboard.kube.controller import Loop, Watch, controller_key, nobody
+from allaboard.kube.events import Recorder
+from allaboard.kube.hands import Hands
 from allaboard.kube.informer import Informers
-from allaboard.kube.plan import NOTHING, Create, Delete, Event, Patch, Plan
+from allaboard.kube.plan import NOTHING, Create, Delete, Event, Patch, Plan, Status
 from allaboard.testing.backends import BACKENDS, client_of
 
 COPIES = 3
@@ -175,3 +179,25 @@ def test_a_kind_that_is_only_read_is_known_and_not_told_of(backend):
             assert loop.controller.heard == {CONFIG_MAP}
 
     asyncio.run(story())
+
+
+@both
+def test_what_was_done_is_told_also_where_the_status_comes_too_late(backend):
+    async def story():
+        async with client_of(backend) as client:
+            job = await client.create(JOB, job_document("j"), manager="me")
+            stale = {**job, "metadata": {**job["metadata"], "resourceVersion": "1"}, "status": {"active": 1}}
+            done, meant = Event(job, "Made", "a copy", is_fact=True), Event(job, "Counted", "it")
+            hands = Hands(client, SystemClock(), Recorder("copier", lambda: secrets.token_hex(4)))
+            plan = Plan(create=(Create(CONFIG_MAP, copy_of(job)),), status=(Status(JOB, stale),), events=(done, meant))
+            with pytest.raises(Conflict):
+                await hands.carry_out(plan)
+            return [event["reason"] for event in await client.list(EVENT)]
+
+    assert asyncio.run(story()) == ["Made"]
+
+
+def job_document(name):
+    pod = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": {"template": {"spec": pod}}}

@@ -76,9 +76,9 @@ class Side:
 
 
 @contextmanager
-def ours(controllers=API):
-    """Our server, with these controllers and no admission of our own."""
-    with plane([f"--controllers={controllers}", "--admission=", "--auth=rbac", "--plain"]) as server:
+def ours(controllers=API, *options):
+    """Our server, with these controllers and no admission of our own unless an option names it."""
+    with plane([f"--controllers={controllers}", "--admission=", "--auth=rbac", "--plain", *options]) as server:
         yield Side(server.server)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from allaboard.api.documents import Document
+from allaboard.api.meta import condition_of
 from allaboard.jobs import indexes, podfailure
 from allaboard.jobs.members import Member
 from allaboard.jobs.tally import Order, Tally, has_failed, has_place
@@ -64,7 +65,7 @@ def _name(account: Account, tally: Tally, member: Member, verdict: Verdict | Non
         if not known:
             account.succeeded.append(member.uid)
         return not known
-    if not _counts(order, member, verdict) or member.uid in tally.uncounted_failed or not has_place(order, member):
+    if not _counts(tally, member, verdict) or member.uid in tally.uncounted_failed or not has_place(order, member):
         return False
     if not podfailure.judge(order.spec.get("podFailurePolicy"), member.document).counts:
         return False
@@ -72,11 +73,19 @@ def _name(account: Account, tally: Tally, member: Member, verdict: Verdict | Non
     return True
 
 
-def _counts(order: Order, member: Member, verdict: Verdict | None) -> bool:
-    """A failing Job counts everyone it sends home; a succeeding one blames nobody it does."""
-    if verdict is None:
-        return has_failed(order, member)
-    return verdict.is_failure or (has_failed(order, member) and not member.leaving)
+def _counts(tally: Tally, member: Member, verdict: Verdict | None) -> bool:
+    """A failing Job counts everyone it sends home; a succeeding one only who was gone before it sent anybody."""
+    if verdict is not None and verdict.is_failure:
+        return True
+    if not has_failed(tally.order, member):
+        return False
+    return verdict is None or not member.leaving or _was_gone(tally, member, verdict)
+
+
+def _was_gone(tally: Tally, member: Member, verdict: Verdict) -> bool:
+    if condition_of(tally.order.job, verdict.interim) is not None:
+        return False
+    return member.phase == "Failed" or (member.place is not None and tally.held.get(member.place) is member)
 
 
 def remembered(order: Order, tally: Tally, account: Account) -> Document:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from allaboard.api import kinds, labels
 from allaboard.api.documents import Document, Key
@@ -35,11 +35,13 @@ from allaboard.jobs.tally import has_failed, read_order
 from allaboard.jobs.verdict import is_finished
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Watch, controller_key, nobody
+from allaboard.kube.controller import Watch, controller_key, nobody, own_key
 from allaboard.kube.hands import Written
 from allaboard.kube.plan import NOTHING, Create, Event, Plan
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_CRON_JOB_OF, _JOB_OF = controller_key(kinds.CRON_JOB), controller_key(kinds.JOB)
+_GATHERING = timedelta(seconds=1)  # as long as upstream waits for more news before it looks at a Job's pods
 _JOB_NAMES = ("batch.kubernetes.io/job-name", "job-name")
 
 
@@ -159,6 +161,7 @@ class JobController:
         self._manual: dict[Key, adoption.Picks] = {}  # Jobs whose selector may pick pods of any origin
         self._uids: dict[Key, str] = {}
         self._asked_for: dict[str, frozenset[Key]] = {}  # pods that a pass under way makes for a Job
+        self._heard: dict[Key, datetime] = {}  # when the first pod ended that no pass has dealt with
         self._is_news = True
 
     def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
@@ -172,6 +175,9 @@ class JobController:
             owner = (controller_of(new) or {}).get("uid", "")
             same = members.essence(old) == members.essence(new)
             self._is_news = not same or self._refusals.is_open(owner)
+            if not same and members.has_ended(new):
+                for key in _JOB_OF(new):
+                    self._heard.setdefault(key, self.clock.now())
 
     def _is_expected(self, pod: Document) -> bool:
         """Whether a pod is new here because a pass of ours makes it."""
@@ -224,10 +230,13 @@ class JobController:
     def _decide(self, document: Document, pods: list[members.Member]) -> Plan:
         if testimony := witness.testify(document, pods):  # alone: it changes the revision that the status needs
             return testimony
-        uid = uid_of(document)
-        hold = self._refusals.hold(uid, pods)
-        chance = job.Chance(self.clock.now(), self._record(document, pods), self.suffix, hold)
+        uid, key = uid_of(document), key_of(document)
+        hold, heard = self._refusals.hold(uid, pods), self._heard.get(key)
+        gathering = heard + _GATHERING if heard else None
+        chance = job.Chance(self.clock.now(), self._record(document, pods), self.suffix, hold, gathering)
         plan = job.decide(document, pods, chance)
+        if gathering is None or plan.again != gathering:
+            self._heard.pop(key, None)
         if unsaid := self._refusals.unsaid(uid, pods):
             plan = Plan(events=unsaid) + plan
         if plan.create:
@@ -252,6 +261,7 @@ class JobController:
 
     def _forget(self, key: Key) -> None:
         self._manual.pop(key, None)
+        self._heard.pop(key, None)
         uid = self._uids.pop(key, "")
         self._records.pop(uid, None)
         self._asked_for.pop(uid, None)
@@ -290,9 +300,9 @@ class TrackingController:
         pod = await self.reader.get(kinds.POD, key)
         if pod is None:
             return NOTHING
-        owner = controller_of(pod)
-        found = await self.reader.get(kinds.JOB, Key(key.namespace, owner["name"])) if owner else None
-        return tracking.decide(pod, found)
+        owner, marks = controller_of(pod), labels_of(pod)
+        name = owner["name"] if owner else next((marks[label] for label in _JOB_NAMES if label in marks), "")
+        return tracking.decide(pod, await self.reader.get(kinds.JOB, Key(key.namespace, name)))
 
 
 class PlacementController:
@@ -319,16 +329,33 @@ class CronJobController:
     """CronJob → Jobs."""
 
     name = "cronjob-controller"
-    watches = (Watch(kinds.CRON_JOB), Watch(kinds.JOB, controller_key(kinds.CRON_JOB)))
+    watches = (Watch(kinds.CRON_JOB), Watch(kinds.JOB, _CRON_JOB_OF))
 
     def __init__(self, reader: Reader, clock: Clock) -> None:
         self.reader, self.clock = reader, clock
+        self._rescheduled: dict[Key, Document] = {}  # due only because their schedule changed; as they were
+
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+        """Another schedule is followed from its next moment on; whatever else happens is looked at now."""
+        if kind is kinds.CRON_JOB and old is not None and new is not None and cronjob.is_rescheduled(old, new):
+            self._rescheduled.setdefault(key_of(new), old)
+            return
+        keys = own_key if kind is kinds.CRON_JOB else _CRON_JOB_OF
+        for document in filter(None, (old, new)):
+            for key in keys(document):
+                self._rescheduled.pop(key, None)
 
     async def reconcile(self, key: Key) -> Plan:
-        document = await self.reader.get(kinds.CRON_JOB, key)
+        document, before = await self.reader.get(kinds.CRON_JOB, key), self._rescheduled.pop(key, None)
+        now = self.clock.now()
         if document is None:
             return NOTHING
-        return cronjob.decide(document, await self.reader.owned(kinds.JOB, document), self.clock.now())
+        if before is not None:
+            return cronjob.later(document, now) + cronjob.later(before, now)
+        jobs = await self.reader.owned(kinds.JOB, document)
+        beside = await self.reader.list(kinds.JOB, Select(namespace=key.namespace))
+        others = {name_of(job) for job in beside} - {name_of(job) for job in jobs}
+        return cronjob.decide(document, jobs, now, others)
 
     def refused(self, create: Create, error: ApiError) -> Iterable[Event]:
         """A Job the server would not have is told on its CronJob."""

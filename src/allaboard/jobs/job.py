@@ -34,6 +34,7 @@ class Chance:
     record: Record = FRESH
     suffix: Callable[[], str] = lambda: "xxxxx"
     hold: datetime | None = None  # make no pods before this: the server refused the last ones
+    gathering: datetime | None = None  # hire nobody and send nobody home before this: others may be ending, too
 
 
 def is_ours(job: Document) -> bool:
@@ -62,6 +63,8 @@ def decide(job: Document, members: Sequence[Member], chance: Chance) -> Plan:
     tally = count(order, members)
     verdict = reach(tally, chance.now)
     change, managed = _change(tally, verdict, chance)
+    if chance.gathering is not None and chance.now < chance.gathering and _is_hasty(order, verdict, change):
+        return Plan(again=chance.gathering)
     active = len(tally.active) - len(change.remove) + len(change.make)
     surplus = NOTHING
     if verdict is None and (verdict := completed(tally, active)):
@@ -72,6 +75,13 @@ def decide(job: Document, members: Sequence[Member], chance: Chance) -> Plan:
     freed = chance.now if any(index in tally.held for index in change.make) else None
     again = [moment for moment in (change.again, _deadline(order, verdict, chance.now), freed) if moment is not None]
     return plan + Plan(again=min(again)) if again else plan
+
+
+def _is_hasty(order: Order, verdict: Verdict | None, change: Change) -> bool:
+    """Whether the first of several pods that end together would decide who goes home, or who takes its place."""
+    if verdict is None:
+        return bool(change.make)
+    return bool(change.remove) and condition_of(order.job, verdict.interim) is None
 
 
 def _change(tally: Tally, verdict: Verdict | None, chance: Chance) -> tuple[Change, bool]:
@@ -122,7 +132,7 @@ def _pods(story: _Story, chance: Chance) -> Plan:
         create=tuple(Create(kinds.POD, pod) for pod in made),
         patch=tuple(map(untrack, change.remove)) if change.uncounted else (),
         delete=tuple(Delete(kinds.POD, Key(key, member.name), member.uid) for member in change.remove),
-        events=tuple(Event(order.job, reason, message) for reason, message in words),
+        events=tuple(Event(order.job, reason, message, is_fact=True) for reason, message in words),
     )
 
 
@@ -209,7 +219,7 @@ def _conditions(
         "lastTransitionTime": stamp(now),
     }
     conditions = [condition for condition in conditions if condition is not old] + [new]
-    return conditions, [Event(order.job, word.capitalize(), f"Job {word}")]
+    return conditions, [Event(order.job, word.capitalize(), f"Job {word}", is_fact=True)]
 
 
 def _condition(type_: str, verdict: Verdict, now: datetime) -> Document:

@@ -74,6 +74,12 @@ def is_evicted(pod: Document) -> bool:
     return labels.EVICTED in (pod["metadata"].get("annotations") or {})
 
 
+def has_ended(pod: Document) -> bool:
+    """Whether a pod ended or was asked to leave by itself; who is evicted is expected back at once."""
+    gone = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return (gone or bool(pod["metadata"].get("deletionTimestamp"))) and not is_evicted(pod)
+
+
 def essence(pod: Document) -> tuple[object, ...]:
     """All of a pod that its Job looks at; a pod that only was given a node, say, tells its Job nothing."""
     metadata = pod["metadata"]

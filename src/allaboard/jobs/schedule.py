@@ -1,10 +1,11 @@
-"""Cron schedules: which minutes a text names, the last of them before a moment and the next after it."""
+"""Cron schedules: which minutes a text names, the next of them after a moment, and which passed unused."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _MONTH_NAMES, _DAY_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec", "sun mon tue wed thu fri sat"
@@ -14,7 +15,8 @@ _WORDS = {
     "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
     "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }  # fmt: skip
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+_ANY = ("*", "?")
 _FAR = 366 * 5  # days to look for a match: February 29 comes within eight years, robfig's parser stops after five
 
 
@@ -50,17 +52,6 @@ class Schedule:
                         return later[0]
         return None
 
-    def last(self, after: datetime, until: datetime) -> datetime | None:
-        """The latest moment that is later than the first and not later than the second."""
-        end = until.astimezone(self.zone)
-        for back in range((until - after).days + 2):
-            day = end - timedelta(days=back)
-            for hour in reversed(self._hours(day)):
-                earlier = [moment for moment in self._moments(day, hour) if moment <= until]
-                if earlier:
-                    return earlier[-1] if earlier[-1] > after else None
-        return None
-
     def _hours(self, day: datetime) -> tuple[int, ...]:
         return self.hours if day.month in self.months and self._fits_day(day) else ()
 
@@ -87,9 +78,32 @@ class Every:
     def next(self, after: datetime) -> datetime | None:
         return after.replace(microsecond=0) + self.delay
 
-    def last(self, after: datetime, until: datetime) -> datetime | None:
-        count = (until - after) // self.delay
-        return after.replace(microsecond=0) + self.delay * count if count > 0 else None
+
+class Missed(NamedTuple):
+    """The latest moment that passed, and about how many did: 0 where the latest is the only one, or none did."""
+
+    latest: datetime | None
+    number: int = 0
+
+
+def missed_since(schedule: Schedule | Every, earliest: datetime, now: datetime) -> Missed:
+    """What a schedule named after one moment and until another.
+
+    Reckoned from the time between the first two, as upstream does: a clock that is wrong by years is not counted out.
+    The latest of many is looked for near the end only, so with uneven times between them it may not be found.
+    """
+    first = schedule.next(earliest)
+    if first is None or now < first:
+        return Missed(None)
+    second = schedule.next(first)
+    if second is None or now < second:
+        return Missed(first)
+    between = second - first
+    count = (now - first) // between + 1
+    latest, moment = None, schedule.next(first + between * (count - 2))
+    while moment is not None and moment <= now:
+        latest, moment = moment, schedule.next(moment)
+    return Missed(latest, count)
 
 
 def parse(text: str, zone: str | None = None) -> Schedule | Every:
@@ -99,17 +113,17 @@ def parse(text: str, zone: str | None = None) -> Schedule | Every:
     fields = _WORDS.get(text.lower(), text).split()
     if len(fields) != 5:
         raise BadSchedule(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
-    minutes, hours = _field(fields[0], 0, 59), _field(fields[1], 0, 23)
-    days, months = _field(fields[2], 1, 31), _field(fields[3], 1, 12, _MONTHS)
-    weekdays = {day % 7 for day in _field(fields[4], 0, 7, _DAYS)}
-    starred = any(field[0] in "*?" for field in (fields[2], fields[4]))
+    (minutes, _), (hours, _) = _field(fields[0], 0, 59), _field(fields[1], 0, 23)
+    (days, any_date), (months, _) = _field(fields[2], 1, 31), _field(fields[3], 1, 12, _MONTHS)
+    weekdays, any_weekday = _field(fields[4], 0, 7, _DAYS)
     return Schedule(
-        tuple(sorted(minutes)), tuple(sorted(hours)), frozenset(days), frozenset(months), frozenset(weekdays),
-        starred, _zone(zone),
+        tuple(sorted(minutes)), tuple(sorted(hours)), frozenset(days), frozenset(months),
+        frozenset(day % 7 for day in weekdays), any_date or any_weekday, zone_of(zone),
     )  # fmt: skip
 
 
-def _zone(name: str | None) -> tzinfo:
+def zone_of(name: str | None) -> tzinfo:
+    """The time zone of this name; none is UTC."""
     if not name:
         return UTC
     try:
@@ -119,28 +133,32 @@ def _zone(name: str | None) -> tzinfo:
 
 
 def _duration(text: str) -> timedelta:
-    parts = re.findall(r"([0-9.]+)(ms|h|m|s)", text)
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    number = re.sub(r"^[+-]", "", text)
+    parts = re.findall(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|ms|h|m|s)", number)
+    if number != "0" and (not parts or "".join(amount + unit for amount, unit in parts) != number):
         raise BadSchedule(f"failed to parse duration @every {text}")
-    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+    seconds = sum(float(amount) * _UNITS[unit] for amount, unit in parts)
+    return timedelta(seconds=-seconds if text.startswith("-") else seconds)
 
 
-def _field(text: str, low: int, high: int, names: dict[str, int] | None = None) -> set[int]:
-    """One field: `*`, `?`, numbers, names, ranges and steps, joined by commas."""
+def _field(text: str, low: int, high: int, names: dict[str, int] | None = None) -> tuple[set[int], bool]:
+    """One field: `*`, `?`, numbers, names, ranges and steps, joined by commas; and whether it names everything."""
     found: set[int] = set()
-    for part in text.split(","):
+    everything = False
+    for part in filter(None, text.split(",")):
         span, slash, step = part.partition("/")
         first, last = _span(span, low, high, names or {}, stepped=bool(slash))
-        if slash and (not step.isdecimal() or step == "0"):
+        if slash and (not step.isdecimal() or int(step) == 0):
             raise BadSchedule(f"step of range should be a positive number: {part}")
         found.update(range(first, last + 1, int(step) if slash else 1))
-    return found
+        everything |= span[0] in _ANY and int(step or 1) == 1
+    return found, everything
 
 
 def _span(text: str, low: int, high: int, names: dict[str, int], *, stepped: bool) -> tuple[int, int]:
-    if text in ("*", "?"):
-        return low, high
     begin, dash, end = text.partition("-")
+    if begin in _ANY:
+        return low, high
     first = _number(begin, names)
     last = _number(end, names) if dash else high if stepped else first
     if first < low or last > high:

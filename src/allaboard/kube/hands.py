@@ -46,11 +46,16 @@ class Hands:
         """Objects first, status once, words last. Returns what was written."""
         written: Written = []
         stages: tuple[tuple[Write, ...], ...] = (
-            plan.apply, plan.create, plan.together, plan.update, plan.patch, plan.bind, plan.delete, plan.status,
+            plan.apply, plan.create, plan.together, plan.update, plan.patch, plan.bind, plan.delete,
         )  # fmt: skip
         for stage in stages:
             if stage:
                 written += await self._all(stage)
+        try:
+            written += await self._all(plan.status) if plan.status else []
+        except Conflict:  # somebody else wrote first: what was done before the status is told all the same
+            await self._say(tuple(event for event in plan.events if event.is_fact))
+            raise
         if plan.events:
             await self._say(plan.events)
         return written
@@ -218,12 +223,13 @@ class Hands:
     async def _say(self, events: tuple[Event, ...]) -> None:
         """Events are a courtesy: that one cannot be written never fails a pass."""
         now = self.clock.now()
-        writes = [self.recorder.write(event, now) for event in events]
+        told = [(event, write) for event in events if (write := self.recorder.write(event, now)) is not None]
+        writes = [write for _, write in told]
         new = [write for write in writes if isinstance(write, Create)]
         answers = await self._batch(new) if len(new) == len(writes) > 1 else None
         if answers is None:
             answers = await gather(*map(self._write, writes), return_exceptions=True)
-        for event, answer in zip(events, answers, strict=True):
+        for (event, _), answer in zip(told, answers, strict=True):
             self._said(event, answer)
 
     def _said(self, event: Event, answer: Written | BaseException) -> None:

@@ -80,6 +80,7 @@ class Event(Struct, frozen=True):
     message: str
     type: str = "Normal"
     action: str = ""
+    is_fact: bool = False  # true once objects are written, whatever becomes of the status
     instant: bool = False  # told by its moment (`eventTime`) and reporter, without a source, as kube-scheduler tells
 
 

@@ -10,7 +10,7 @@ DAYS = {name: number for number, name in enumerate(("sun", "mon", "tue", "wed", 
 Bounds = tuple[int, int, dict[str, int]]  # the least and the greatest value of a field, and names for values
 FIELDS: tuple[Bounds, ...] = ((0, 59, {}), (0, 23, {}), (1, 31, {}), (1, 12, MONTHS), (0, 6, DAYS))
 WORDS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-DURATION = re.compile(r"([+-]?(\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))+")
+DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h))+)")
 
 
 class Unreadable(ValueError):
@@ -26,7 +26,7 @@ def complaint(text: str) -> str:
         return f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
     try:
         for field, bounds in zip(fields, FIELDS, strict=True):
-            for part in field.split(","):
+            for part in filter(None, field.split(",")):
                 _check(part, *bounds)
     except Unreadable as problem:
         return str(problem)
