@@ -9,6 +9,7 @@ import os
 import queue
 import sqlite3
 import threading
+from bisect import bisect_left
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -38,8 +39,9 @@ SYNCHRONOUS = {"full": "FULL", "normal": "NORMAL"}
 PUT = """INSERT INTO obj (key, rv, val) VALUES {}
          ON CONFLICT (key) DO UPDATE SET rv = excluded.rv, val = excluded.val"""
 DROP = "DELETE FROM obj WHERE key IN ({})"
-# Rows go in as few statements as possible: each one gives the interpreter's lock away and has to win it back.
-AT_ONCE = (64, 16, 4, 1)
+# Rows go in as few statements as possible: each one gives the interpreter's lock away and has to win it back from a
+# loop that is busy, and both wait for a wake-up. What does not fill a statement of these sizes repeats its last row.
+AT_ONCE = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256)
 RAISE = "UPDATE meta SET v = ? WHERE k = 'ceiling'"
 
 
@@ -179,11 +181,11 @@ def _told(loop: asyncio.AbstractEventLoop, tell: Callable[..., None], *facts: ob
 
 def _statements(form: str, row: str, rows: list[Sequence[object]]) -> Iterator[tuple[str, list[object]]]:
     """The statements that write these rows, in a few sizes: a statement is prepared once and kept by its text."""
-    done = 0
-    for size in AT_ONCE:
-        while len(rows) - done >= size:
-            yield form.format(", ".join([row] * size)), [value for part in rows[done : done + size] for value in part]
-            done += size
+    for start in range(0, len(rows), AT_ONCE[-1]):
+        part = rows[start : start + AT_ONCE[-1]]
+        size = AT_ONCE[bisect_left(AT_ONCE, len(part))]
+        part += part[-1:] * (size - len(part))
+        yield form.format(", ".join([row] * size)), [value for values in part for value in values]
 
 
 def _sentence(path: Path, fault: str) -> str:

@@ -34,6 +34,8 @@ from allaboard.upkeep import claims, firsts
 SCHEDULERS = frozenset({"default-scheduler", "kai-scheduler", "aboard"})
 # The Kubeflow Trainer whose API and behaviour ours are.
 TRAINER_VERSION = "v2.3.0"
+# Passes of one controller side by side. In this process they wait for the disk only, and share its commits.
+WORKERS = 32
 
 
 class Heart:
@@ -50,7 +52,7 @@ class Heart:
         self.client = Inside(self.cluster)
         self.informers = Informers(self.client, clock)
         made = [controller for name in settings.controllers for controller in CONTROLLERS[name](self)]
-        self.loops = [Loop(controller, self.client, self.informers, clock) for controller in made]
+        self.loops = [Loop(controller, self.client, self.informers, clock, WORKERS) for controller in made]
 
     schedulers = SCHEDULERS
 
