@@ -128,7 +128,7 @@ MEDIA = {
 BODIES = (*MEDIA.values(), "application/json", "application/yaml", "application/vnd.kubernetes.protobuf", "text/x")
 # 500s that a real server answers too: typed patches that do not fit, revisions that are no numbers, and the like.
 KNOWN_500 = ("strconv", "resourceVersion", "typed", "target", "merge key", "setElementOrder", "converting", "map:")
-KNOWN_500 += ("retainKeys", "lists of lists", "not identical")
+KNOWN_500 += ("retainKeys", "lists of lists", "not identical", "failed to convert new object")
 
 
 def places(document: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
