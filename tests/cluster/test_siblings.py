@@ -208,3 +208,26 @@ def test_a_hook_that_does_not_say_so_is_asked_about_each():
         return hook.asked
 
     assert asyncio.run(story()) == 3
+
+
+def test_webhooks_are_asked_about_each_document_of_a_group():
+    class Outside:
+        asked = 0
+
+        def are_there(self):
+            return True
+
+        async def mutate(self, request, rounds):
+            self.asked += 1
+            return request.new
+
+        async def validate(self, request):
+            pass
+
+    async def story():
+        plane = await furnished()
+        plane.cluster.chain.webhooks = webhooks = Outside()
+        await plane.client.together([request(index) for index in range(1, 5)], manager="t")
+        return webhooks.asked
+
+    assert asyncio.run(story()) == 4
