@@ -95,8 +95,7 @@ class Table:
         """What a writer builds on: the newest state, committed or about to be."""
         if self.head and (pending := self.head.get(key)) is not None:
             return None if pending.type == "DELETED" else pending.item
-        space = self.spaces.get(key.namespace)
-        return None if space is None else space.get(key.name)
+        return self.get(key)
 
     def items(self, namespace: str = "") -> Iterator[Item]:
         """Committed items in the order of namespace and name."""
@@ -127,11 +126,7 @@ class Table:
         return sum(map(len, self.spaces.values()))
 
     def put(self, item: Item) -> None:
-        key = item.key
-        space = self.spaces.get(key.namespace)
-        if space is None:
-            space = self.spaces[key.namespace] = {}
-        space[key.name] = item
+        self.spaces.setdefault(item.key.namespace, {})[item.key.name] = item
 
     def drop(self, key: Key) -> None:
         held = self.spaces.get(key.namespace, {})

@@ -36,7 +36,7 @@ class Head:
 
     def get(self, kind: Kind, key: Key) -> Document | None:
         item = self.store.table(kind.resource).latest(key)
-        return None if item is None else item.document or self.store.document(item)
+        return None if item is None else self.store.document(item)
 
     def list(self, kind: Kind, namespace: str = "") -> Documents:
         table = self.store.table(kind.resource)

@@ -12,9 +12,10 @@ from allaboard.cluster.metadata import is_long
 from allaboard.cluster.rules import Rules
 from allaboard.cluster.words import EACH, Apart
 from allaboard.cluster.world import World
+from allaboard.merge.likeness import with_owner
+from allaboard.merge.trees import child_of, step_of
 
 _NOTHING: Document = {}
-_OWNERS = "f:ownerReferences"
 
 
 class Siblings:
@@ -36,7 +37,7 @@ class Siblings:
         if rules is not self._rules or last["metadata"]["creationTimestamp"] != stamp(world.now()):
             return None
         made = _with_words(sent, self._sent, last, rules.apart)
-        entries = _owners_of_fields(made["metadata"], last["metadata"]) if made is not None else None
+        entries = _owners_of_fields(rules, made["metadata"], last["metadata"]) if made is not None else None
         if made is None or entries is None:
             return None
         return {**made, "metadata": {**made["metadata"], "managedFields": entries, "uid": world.uid()}}
@@ -77,26 +78,14 @@ def _part(sent: object, before: object, made: object, apart: Apart) -> object:
     return None
 
 
-def _owners_of_fields(metadata: Document, last: Document) -> Documents | None:
+def _owners_of_fields(rules: Rules, metadata: Document, last: Document) -> Documents | None:
     """Whose the fields are when the words are in place; None where the words do not fit after all."""
     if metadata["name"] == last["name"] or is_long(metadata.get("annotations") or _NOTHING):
         return None
     owners, others = metadata.get("ownerReferences"), last.get("ownerReferences")
     entries: Documents = metadata["managedFields"]
-    return entries if owners is others else _renamed(entries, _step(others), _step(owners))
-
-
-def _step(owners: Documents | None) -> str:
-    return f'k:{{"uid":"{owners[0]["uid"]}"}}' if owners else ""
-
-
-def _renamed(entries: Documents, before: str, now: str) -> Documents | None:
-    """The owners of fields, where an owner reference has another uid."""
-    if len(entries) != 1:
-        return None
-    fields = entries[0]["fieldsV1"]
-    of_owners = fields.get("f:metadata", _NOTHING).get(_OWNERS, _NOTHING)
-    if before not in of_owners:
-        return None
-    renamed = {now if step == before else step: place for step, place in of_owners.items()}
-    return [{**entries[0], "fieldsV1": {**fields, "f:metadata": {**fields["f:metadata"], _OWNERS: renamed}}}]
+    if owners is others or not owners or not others:
+        return entries
+    node = child_of(child_of(rules.structure.root, "metadata"), "ownerReferences")
+    before, now = step_of(node, others[0]), step_of(node, owners[0])
+    return [{**entry, "fieldsV1": with_owner(entry["fieldsV1"], before, now)} for entry in entries]

@@ -13,7 +13,7 @@ from allaboard.api import selectors
 from allaboard.api.documents import Document, Documents, Key
 from allaboard.api.errors import ApiError, Gone, NotFound
 from allaboard.api.kinds import Kind
-from allaboard.api.meta import key_of, namespace_of, revision_of, uid_of
+from allaboard.api.meta import controller_of, key_of, namespace_of, revision_of, uid_of
 from allaboard.kube.client import EVERYTHING, Change, Select, Watcher
 from allaboard.kube.clock import Clock
 from allaboard.kube.queue import backoff
@@ -174,10 +174,8 @@ def _lean(document: Document) -> Document:
 
 def _controller(document: Document) -> str:
     """The uid of whoever manages a document; "" where nobody does."""
-    for owner in document["metadata"].get("ownerReferences") or ():
-        if owner.get("controller"):
-            return str(owner["uid"])
-    return ""
+    owner = controller_of(document)
+    return str(owner["uid"]) if owner else ""
 
 
 def _drop(index: dict[str, dict[Key, Document]], value: str, key: Key) -> None:

@@ -70,7 +70,7 @@ class _Kind:
         if uid == form.uid:
             return form.sets
         before, now = step_of(self.owners, {"uid": form.uid}), step_of(self.owners, {"uid": uid})
-        return tuple([_with_owner(fields, before, now) for fields in form.sets])
+        return tuple([with_owner(fields, before, now) for fields in form.sets])
 
 
 def found_once(find: Find) -> Find:
@@ -102,7 +102,8 @@ def _kind(known: dict[Structure, _Kind], structure: Structure) -> _Kind:
     return found
 
 
-def _with_owner(fields: Fields, before: str, now: str) -> Fields:
+def with_owner(fields: Fields, before: str, now: str) -> Fields:
+    """A set in which an owner reference is named by another step."""
     metadata = fields.get("f:metadata", {})
     owners = metadata.get("f:ownerReferences", {})
     if before not in owners:
