@@ -5,14 +5,19 @@ import contextlib
 import json
 import shutil
 import signal
+import subprocess
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from world import LEVELS
 
+from allaboard.node import families, records
 from allaboard.node.families import end_process
-from allaboard.node.processes import Processes
+from allaboard.node.processes import Processes, forget_earlier_boot, zygote_words
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -68,3 +73,83 @@ def test_a_node_that_left_starts_no_zygote_again(state):
 
     asyncio.run(story())
     assert running(state) == []
+
+
+def living(state):
+    """Who keeps the cluster here: zygotes and holders that run, by the record that names each."""
+    return [name for name in ("zygote", "holder") if families.living(state / name)], len(running(state))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_agents_that_die_as_soon_as_they_start_a_zygote_leave_one_between_them(state, level):
+    dead = [left_alone(state, level) for _ in range(3)]
+    gateway = "127.0.0.1" if level in "CD" else "10.88.0.1"
+
+    async def story():
+        processes = Processes(state, level, gateway)
+        await processes.open()
+        for child in dead:
+            if str(child.pid) not in (state / "zygote").read_text():
+                child.wait()
+        keepers = ["zygote"] if level == "D" else ["zygote", "holder"]
+        assert living(state) == (keepers, len(keepers))
+        await processes.close(kill=True)
+
+    asyncio.run(story())
+    for child in dead:
+        child.wait()
+    assert running(state) == []
+
+
+def left_alone(state, level):
+    """A zygote whose agent was killed when it had just been started."""
+    gateway = "127.0.0.1" if level in "CD" else "10.88.0.1"
+    with open(state / "zygote.log", "ab") as errors:
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+        child = subprocess.Popen(zygote_words(state, level, gateway), cwd="/", **pipes)
+    child.stdin.close()
+    child.stdout.close()
+    return child
+
+
+BOOTS = {
+    "the first agent of all loses nothing": (None, False),
+    "nor does one of the same boot": ("this", False),
+    "one of a later boot loses what ran": ("another", True),
+}
+
+
+@pytest.mark.parametrize(("before", "lost"), BOOTS.values(), ids=BOOTS)
+def test_what_ran_in_an_earlier_boot_is_lost(state, before, lost):
+    record = attempt_of_boot(state, before)
+    assert forget_earlier_boot(state, "this", NOW) is lost
+    assert ("exit" in records.read(record)) is lost
+    assert (state / "boot").read_text() == "this"
+
+
+def test_an_agent_of_the_same_boot_does_not_touch_its_name(state):
+    attempt_of_boot(state, "this")
+    (state / "boot").chmod(0o444)
+    before = (state / "boot").stat()
+    forget_earlier_boot(state, "this", NOW)
+    assert (state / "boot").stat() == before
+
+
+def test_an_agent_that_is_killed_while_it_says_what_was_lost_leaves_the_rest_to_the_next(state, monkeypatch):
+    record = attempt_of_boot(state, "another")
+    with monkeypatch.context() as killed:
+        killed.setattr(records, "note", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            forget_earlier_boot(state, "this", NOW)
+    assert forget_earlier_boot(state, "this", NOW)
+    assert records.read(record).get("exit")["reason"] == "ContainerStatusUnknown"
+
+
+def attempt_of_boot(state, boot):
+    """The record of a container that runs, in a state directory of this boot."""
+    place = state / "pods" / "uid" / "main.0"
+    place.mkdir(parents=True)
+    records.note(place / records.NAME, "process", {"pid": 1, "start": 1, "at": 0})
+    if boot is not None:
+        (state / "boot").write_text(boot)
+    return place / records.NAME

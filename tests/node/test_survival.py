@@ -176,7 +176,7 @@ def kill_at_random(lonely, kills):
             lonely.put(pod(name, f"sleep 0.{chance.randrange(9)}; exit {wanted[name]}"))
         if kill % 10 == 0:
             lonely.put(pod(f"stay{kill}", f"sleep {MARK}"))
-        time.sleep(chance.uniform(0.15, 1.2))
+        time.sleep(chance.uniform(0.02, 1.2))  # from before it has opened its state
         lonely.kill()
     lonely.start()
     over = lambda s, name: last_phase(s, name) in ("Succeeded", "Failed")

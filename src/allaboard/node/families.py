@@ -4,6 +4,7 @@ it together."""
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import signal
@@ -11,6 +12,9 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+
+from allaboard.api.documents import Document
 
 if sys.platform == "linux" and not os.environ.get("ABOARD_PORTABLE"):
     from allaboard.node.procfs import (
@@ -52,6 +56,15 @@ __all__ = [
 
 PATIENCE = 30.0  # seconds within which a killed process is gone, however busy the machine
 LOOK = 0.02  # seconds between two looks at a process that nobody tells us about
+
+
+def living(path: Path) -> Document | None:
+    """What a process wrote of itself into this file, while it runs."""
+    try:
+        record: Document = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return record if is_same(record["pid"], record["start"]) else None
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from allaboard.api.errors import AboardError
+from allaboard.node import records
 from allaboard.node.hosts import Person
 from allaboard.node.profiles import Profile, read_profile
 
@@ -175,6 +176,4 @@ class Images:
 
     def _save(self, profiles: list[Profile]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text(json.dumps([profile.document() for profile in profiles], indent=2))
-        os.replace(fresh, self.path)
+        records.replace(self.path, json.dumps([profile.document() for profile in profiles], indent=2))

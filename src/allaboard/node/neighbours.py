@@ -11,7 +11,7 @@ from pathlib import Path
 
 from allaboard.api.documents import Document
 from allaboard.api.meta import namespace_of, uid_of
-from allaboard.node import hosts
+from allaboard.node import hosts, records
 from allaboard.node.tenants import Tenant
 
 GATHERING = 0.02  # seconds in which those who come together are counted as one arrival
@@ -36,9 +36,8 @@ class Neighbours:
                 place, _, address = line.partition("\t")
                 if address and _inside(address, network):
                     self.book[place] = address
-        fresh = self.state / "addresses.new"
-        fresh.write_text("".join(f"{place}\t{address}\n" for place, address in self.book.items()))
-        os.replace(fresh, self.state / "addresses")
+        lines = "".join(f"{place}\t{address}\n" for place, address in self.book.items())
+        records.replace(self.state / "addresses", lines)
         self._pen = os.open(self.state / "addresses", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def close(self) -> None:

@@ -6,9 +6,10 @@ The book is on disk: a pod that comes back after a restart of the agent must mee
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 from pathlib import Path
+
+from allaboard.node import records
 
 FIRST, COUNT = 20_000, 12_000  # below the range from which kernels give ports to those who call
 
@@ -28,9 +29,7 @@ class Ports:
                 if port.isdigit():
                     self.book[job] = int(port)
         self.book = dict(list(self.book.items())[-COUNT // 2 :])
-        fresh = self.path.with_suffix(".new")
-        fresh.write_text("".join(f"{job}\t{port}\n" for job, port in self.book.items()))
-        os.replace(fresh, self.path)
+        records.replace(self.path, "".join(f"{job}\t{port}\n" for job, port in self.book.items()))
 
     def of(self, job: str) -> int:
         """The job's port: what it had, else one that nobody was promised and nobody uses."""

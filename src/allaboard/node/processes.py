@@ -23,7 +23,7 @@ from allaboard.api.documents import Document
 from allaboard.api.errors import AboardError
 from allaboard.node import cgroups, levels, records, steps, volumes, zygote
 from allaboard.node.facts import Run
-from allaboard.node.families import LOOK, Grip, end_process, grip, is_same, kill_descendants
+from allaboard.node.families import LOOK, Grip, end_process, grip, is_same, kill_descendants, living
 from allaboard.node.zygote import Homeless
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ class Processes:
 
     def _reach(self) -> bool:
         """Connect; the path may be longer than a socket address allows, so it is reached by a short one."""
-        record = self._record()
+        record = living(self.state / "zygote")
         if record is None:
             return False
         if record["level"] != self.level:
@@ -165,19 +165,10 @@ class Processes:
         asyncio.get_running_loop().add_reader(link, self._hear)
         return True
 
-    def _record(self) -> Document | None:
-        try:
-            record: Document = json.loads((self.state / "zygote").read_text())
-        except (OSError, ValueError):
-            return None
-        return record if is_same(record["pid"], record["start"]) else None
-
     def _spawn(self) -> None:
-        place = repr(str(levels.package_root()))
-        code = f"import sys; sys.path.insert(0, {place}); from allaboard.node import zygote; zygote.main()"
         with open(self.state / "zygote.log", "ab") as errors:
             child = subprocess.Popen(
-                [sys.executable, "-c", code, str(self.state), self.level, self.gateway],
+                zygote_words(self.state, self.level, self.gateway),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -313,12 +304,17 @@ class Processes:
     def _bury(self) -> None:
         """Wait for the zygote's end and end the holder."""
         for name in ("zygote", "holder"):
-            with contextlib.suppress(OSError, ValueError):
-                record = json.loads((self.state / name).read_text())
-                if is_same(record["pid"], record["start"]):
-                    end_process(record["pid"], signal.SIGKILL if name == "holder" else 0)
+            if record := living(self.state / name):
+                end_process(record["pid"], signal.SIGKILL if name == "holder" else 0)
             with contextlib.suppress(OSError):
                 (self.state / name).unlink()
+
+
+def zygote_words(state: Path, level: str, gateway: str) -> list[str]:
+    """The command that starts a zygote; the interpreter need not have us installed."""
+    place = repr(str(levels.package_root()))
+    code = f"import sys; sys.path.insert(0, {place}); from allaboard.node import zygote; zygote.main()"
+    return [sys.executable, "-c", code, str(state), level, gateway]
 
 
 def pipe() -> tuple[int, int]:
@@ -393,17 +389,23 @@ def are_left(state: Path) -> bool:
 def forget_earlier_boot(state: Path, boot: str, now: datetime) -> bool:
     """After a restart of the machine its pids and times mean nothing: what ran then is lost, and said to be."""
     path = state / "boot"
-    before = path.read_text() if path.exists() else boot
-    path.write_text(boot)
+    before = path.read_text() if path.exists() else None
     if before == boot:
         return False
+    if before is not None:
+        _lose_everything(state, now)
+    # Last and whole: killed before this, the next agent does it again; a half-written name would lose all that runs.
+    records.replace(path, boot)
+    return before is not None
+
+
+def _lose_everything(state: Path, now: datetime) -> None:
     for name in ("zygote", "holder"):
         (state / name).unlink(missing_ok=True)
     for path in state.glob(f"pods/*/*/{records.NAME}"):
         if "exit" not in records.read(path):
             ending = {"code": KILLED, "reason": "ContainerStatusUnknown", "message": LOST, "at": now.timestamp()}
             records.note(path, "exit", ending)
-    return True
 
 
 def adopt(place: Path, children: dict[str, int], now: datetime) -> Attempt | None:

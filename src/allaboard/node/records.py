@@ -2,7 +2,8 @@
 
 One file holds everything about one attempt (or one pod), whoever notes it: the agent what was asked for, the
 container's init who it is, when it began and how it ended. Nothing is renamed and nothing replaced, because making and
-removing files is what a disk is slowest at. The last whole line of a word counts.
+removing files is what a disk is slowest at. The last whole line of a word counts. What an agent writes once in its life
+(which boot this is, who holds its namespaces) is a small file of its own, replaced whole.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ def note(path: str | Path, word: str, document: Document) -> None:
 
 def note_at(descriptor: int, word: str, document: Document) -> None:
     os.write(descriptor, f"{word} {json.dumps(document)}\n".encode())
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a small file anew; whoever reads sees the old one or the new one, also if we are killed in the middle."""
+    fresh = path.with_name(path.name + ".new")
+    fresh.write_text(text)
+    os.replace(fresh, path)
 
 
 def read(path: str | Path, *, at: int | None = None) -> Record:

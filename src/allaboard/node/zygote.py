@@ -23,7 +23,7 @@ import struct
 import sys
 import termios
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -470,9 +470,8 @@ def _own_terminal(link: int) -> int:
 
 def enter_cluster(state: Path, level: str) -> None:
     """Join the namespaces a holder keeps, or make new ones and leave a holder in them."""
-    holder = _living_holder(state)
-    if holder is not None:
-        _join(holder, SPACES)
+    if holder := families.living(state / "holder"):
+        _join(holder["pid"], SPACES)
         return
     if level == "A":
         syscalls.unshare(syscalls.NEWNET)
@@ -485,8 +484,11 @@ def _new_user_namespace(*, with_network: bool) -> None:
     """Pseudo-root: one user at least (ourselves), the sub-users of this account where the agent can map them."""
     uid, gid = os.getuid(), os.getgid()
     syscalls.unshare(syscalls.NEWUSER)
-    print(json.dumps({"map": os.getpid()}), flush=True)  # noqa: T201
-    if sys.stdin.readline().strip() != "mapped":
+    _say({"map": os.getpid()})
+    answer = sys.stdin.readline().strip()
+    if not answer:
+        raise SystemExit("the agent ended before it mapped our users")
+    if answer != "mapped":
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"0 {uid} 1")
         Path("/proc/self/gid_map").write_text(f"0 {gid} 1")
@@ -500,14 +502,6 @@ def _new_user_namespace(*, with_network: bool) -> None:
             syscalls.mount("sysfs", "/sys", "sysfs", syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC)
 
 
-def _living_holder(state: Path) -> int | None:
-    try:
-        record = json.loads((state / "holder").read_text())
-        return int(record["pid"]) if families.is_same(record["pid"], record["start"]) else None
-    except (OSError, ValueError, KeyError):
-        return None
-
-
 def _leave_holder(state: Path) -> None:
     pid = os.fork()
     if pid == 0:
@@ -518,8 +512,7 @@ def _leave_holder(state: Path) -> None:
         os.closerange(3, 64)
         while True:
             signal.pause()
-    path = state / "holder"
-    path.write_text(json.dumps({"pid": pid, "start": families.start_ticks(pid)}))
+    records.replace(state / "holder", json.dumps({"pid": pid, "start": families.start_ticks(pid)}))
 
 
 def open_door(state: Path) -> socket.socket:
@@ -541,15 +534,35 @@ def main() -> None:
     state, level, gateway = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
     os.setsid()
     os.umask(0o077)
-    if level != "D":
-        enter_cluster(state, level)
-    zygote = Zygote(state, level, gateway)
-    zygote.settle_in()
-    door = open_door(state)
-    identity = {"pid": os.getpid(), "start": families.start_ticks(), "level": level}
-    (state / "zygote").write_text(json.dumps(identity))
-    print(json.dumps({"ready": True}), flush=True)  # noqa: T201
+    with _one_at_a_time(state):
+        if families.living(state / "zygote"):
+            return  # its agent died before it was ready; ours will reach it
+        if level != "D":
+            enter_cluster(state, level)
+        zygote = Zygote(state, level, gateway)
+        zygote.settle_in()
+        door = open_door(state)
+        identity = {"pid": os.getpid(), "start": families.start_ticks(), "level": level}
+        records.replace(state / "zygote", json.dumps(identity))
+    with contextlib.suppress(BrokenPipeError):  # the next agent will find us
+        _say({"ready": True})
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
     zygote.serve(door)
+
+
+@contextlib.contextmanager
+def _one_at_a_time(state: Path) -> Iterator[None]:
+    """Agents that die and start in quick succession would each make a cluster; the later zygote waits for the first."""
+    directory = os.open(state, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(directory, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(directory, fcntl.LOCK_UN)
+        os.close(directory)
+
+
+def _say(document: Document) -> None:
+    os.write(1, json.dumps(document).encode() + b"\n")
