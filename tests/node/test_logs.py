@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 import pytest
 from world import PATIENCE
 
+from allaboard.node import syscalls
 from allaboard.node.journal import MARK, View, in_order, read_index, stamp_nanos, stamped
-from allaboard.node.logs import SPARE, Logs
+from allaboard.node.logs import SPARE, Logs, first_byte
 
 TEXT = b"one\ntwo\nthree\nfour\n"
 
@@ -107,3 +108,13 @@ def test_stamps_have_nanoseconds():
 def test_ranks_are_merged_by_grain_then_rank_then_place():
     pieces = [(60_000_000, 0, 9, b"d"), (10, 1, 0, b"b"), (20, 0, 5, b"a"), (30, 1, 2, b"c")]
     assert in_order(pieces) == [b"a", b"b", b"c", b"d"]
+
+
+def test_a_log_says_where_it_begins_before_its_head_goes(tmp_path, monkeypatch):
+    logs, path = Logs(64 * 1024), tmp_path / "log"
+    logs.keep_up(path)
+    path.write_bytes(b"%031d\n" % 7 * 400_000)
+    said = []
+    monkeypatch.setattr(syscalls, "punch_hole", lambda descriptor, length: said.append(first_byte(path) == length))
+    logs.logs[path].mark()
+    assert said == [True]

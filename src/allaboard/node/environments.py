@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from allaboard.api.errors import AboardError
+from allaboard.node import records
 from allaboard.node.profiles import Profile
 
 Progress = Callable[[str], None]
@@ -70,8 +71,7 @@ class Environments:
         for name in missing:
             path = place / name
             if not path.exists():
-                path.write_text(f'#!/bin/sh\nexec {python} "$@"\n')
-                path.chmod(0o755)
+                records.replace(path, f'#!/bin/sh\nexec {python} "$@"\n', 0o755)
         for parent in (self.place, self.place / "tools", place):
             parent.chmod(0o755)
         return place

@@ -176,4 +176,4 @@ class Images:
 
     def _save(self, profiles: list[Profile]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        records.replace(self.path, json.dumps([profile.document() for profile in profiles], indent=2))
+        records.replace(self.path, json.dumps([profile.document() for profile in profiles], indent=2), 0o644)

@@ -15,7 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
-from allaboard.node import syscalls
+from allaboard.node import records, syscalls
 from allaboard.node.journal import MARK, Index, View, read_index, stamped
 
 GRAIN = 0.05
@@ -51,11 +51,11 @@ class Log:
         return True
 
     def _cut(self, size: int) -> None:
-        start = (size - self.keep) // PAGE * PAGE
+        """What is older is given back to the disk, where the disk takes it; first it is said where the log begins."""
+        self.start = (size - self.keep) // PAGE * PAGE
         with contextlib.suppress(OSError, AttributeError):
-            syscalls.punch_hole(self.descriptor, start)
-            self.start = start
-            self.path.with_name("log.start").write_text(str(start))
+            records.replace(self.path.with_name("log.start"), str(self.start))
+            syscalls.punch_hole(self.descriptor, self.start)
 
     def finish(self) -> None:
         """The writer is gone: the last mark, and everybody who follows may end."""

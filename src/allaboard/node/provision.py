@@ -20,7 +20,7 @@ from allaboard.api.documents import Document, Key, dig
 from allaboard.api.kinds import CLAIM, CONFIG_MAP, SECRET, VOLUME
 from allaboard.api.meta import name_of, namespace_of, uid_of
 from allaboard.kube.client import Client
-from allaboard.node import devices, environment, launch, machine, mounts, sandbox, steps, volumes
+from allaboard.node import devices, environment, launch, machine, mounts, records, sandbox, steps, volumes
 from allaboard.node.cgroups import Groups
 from allaboard.node.config import Config, TokenAsk
 from allaboard.node.devices import Device
@@ -98,7 +98,7 @@ class Provision:
             (self.config.state / name).mkdir(parents=True, exist_ok=True, mode=0o700)
         machine.spread_below(self.config.state / "pods")
         self.volatile.mkdir(parents=True, exist_ok=True, mode=0o700)
-        (self.config.state / "hooks" / "sitecustomize.py").write_text(HOOK)
+        records.replace(self.config.state / "hooks" / "sitecustomize.py", HOOK)
         self.ports.open()
         self.installer = _pip_conf(self.gateway) if self.level in "AB" else ""
 

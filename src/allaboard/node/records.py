@@ -31,10 +31,11 @@ def note_at(descriptor: int, word: str, document: Document) -> None:
     os.write(descriptor, f"{word} {json.dumps(document)}\n".encode())
 
 
-def replace(path: Path, text: str) -> None:
+def replace(path: Path, text: str, mode: int = 0o600) -> None:
     """Write a small file anew; whoever reads sees the old one or the new one, also if we are killed in the middle."""
     fresh = path.with_name(path.name + ".new")
     fresh.write_text(text)
+    fresh.chmod(mode)
     os.replace(fresh, path)
 
 
