@@ -189,9 +189,7 @@ def test_a_lost_service_wakes_its_jobset_and_a_lost_claim_waits_for_other_news(k
     policy = {"templates": [{"metadata": {"name": "data"}, "spec": {}}]}
     world = World().add(kinds.JOB_SET, jobset("a:1", volumeClaimPolicies=[policy])).settle()
     (child,), controller = world.kinds[kind].values(), world.controllers[0]
-    controller.observe(kind, child, None)
-    (watch,) = [watch for watch in controller.watches if watch.kind is kind]
-    assert bool(list(watch.keys(child))) is woken
+    assert controller.observe(kind, child, None) is woken
 
 
 def test_a_lost_service_is_made_again_and_claims_follow_their_policy():

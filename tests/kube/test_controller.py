@@ -12,12 +12,13 @@ from allaboard.api.errors import Conflict
 from allaboard.api.kinds import CONFIG_MAP, EVENT, JOB, POD, SECRET
 from allaboard.api.meta import key_of, name_of, owner_reference
 from allaboard.kube.clock import SystemClock
-from allaboard.kube.controller import Loop, Watch, controller_key, nobody
+from allaboard.kube.controller import RESYNC, Loop, Watch, controller_key, nobody
 from allaboard.kube.events import Recorder
 from allaboard.kube.hands import Hands
 from allaboard.kube.informer import Informers
 from allaboard.kube.plan import NOTHING, Create, Delete, Event, Patch, Plan, Status
 from allaboard.testing.backends import BACKENDS, client_of
+from allaboard.testing.clock import FakeClock
 
 COPIES = 3
 both = pytest.mark.parametrize("backend", BACKENDS)
@@ -56,10 +57,11 @@ def original(name, copies):
 
 
 @asynccontextmanager
-async def working(client, make):
-    informers = Informers(client, SystemClock())
+async def working(client, make, clock=None):
+    clock = clock or SystemClock()
+    informers = Informers(client, clock)
     controller = make(informers)
-    loop = Loop(controller, client, informers, SystemClock())
+    loop = Loop(controller, client, informers, clock)
     tasks = [asyncio.create_task(informers.run())]
     await informers.synced()
     tasks.append(asyncio.create_task(loop.run()))
@@ -165,6 +167,7 @@ class Reading(Copier):
 
     def observe(self, kind, _old, _new):
         self.heard.add(kind)
+        return True
 
 
 @both
@@ -177,6 +180,43 @@ def test_a_kind_that_is_only_read_is_known_and_not_told_of(backend):
             await eventually(lambda: loop.informers.get(SECRET, Key("default", "s")))
             await eventually(lambda: loop.informers.get(CONFIG_MAP, Key("default", "a")))
             assert loop.controller.heard == {CONFIG_MAP}
+
+    asyncio.run(story())
+
+
+class Choosy:
+    """Says of every change but the first sight of something that it is none to bother with; keeps what came to it."""
+
+    name = "choosy"
+    watches = (Watch(CONFIG_MAP),)
+
+    def __init__(self, _reader):
+        self.story = []
+
+    def observe(self, _kind, old, new):
+        self.story.append(("told", name_of(new)))
+        return old is None
+
+    async def reconcile(self, key):
+        self.story.append(("asked", key.name))
+        return NOTHING
+
+    async def has(self, *story):
+        return [what for what, name in self.story if name == "a"] == [*story]
+
+
+@both
+def test_what_is_no_news_wakes_nobody_and_is_looked_at_with_the_resync_all_the_same(backend):
+    async def story():
+        clock = FakeClock()
+        async with client_of(backend) as client, working(client, Choosy, clock) as loop:
+            made = await client.create(CONFIG_MAP, original("a", 0), manager="t")
+            await eventually(lambda: loop.controller.has("told", "asked"))
+            await client.update(CONFIG_MAP, {**made, "data": {}}, manager="t")
+            await eventually(lambda: loop.controller.has("told", "asked", "told"))
+            assert loop.queue.idle
+            clock.advance(RESYNC)
+            await eventually(lambda: loop.controller.has("told", "asked", "told", "asked"))
 
     asyncio.run(story())
 

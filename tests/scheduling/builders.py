@@ -3,6 +3,7 @@
 from allaboard.api import kinds, labels
 from allaboard.api.documents import Key
 from allaboard.api.meta import key_of
+from allaboard.kube.controller import nobody
 from allaboard.scheduling import defaults
 
 BORN = "2026-01-01T00:00:00Z"
@@ -89,7 +90,7 @@ def pod_group(name, least, *, queue="default-queue", roles=(), **spec):
 
 
 class World:
-    """What is there, as a Reader, and controllers that hear every change."""
+    """What is there, as a Reader, and controllers that hear every change; `put` and `drop` say which keys it wakes."""
 
     def __init__(self, *controllers):
         self.documents, self.controllers = {}, controllers
@@ -97,15 +98,19 @@ class World:
     def put(self, kind, document):
         place = (kind, key_of(document))
         old, self.documents[place] = self.documents.get(place), document
-        self._tell(kind, old, document)
+        return self._tell(kind, old, document)
 
     def drop(self, kind, document):
-        self._tell(kind, self.documents.pop((kind, key_of(document))), None)
+        return self._tell(kind, self.documents.pop((kind, key_of(document))), None)
 
     def _tell(self, kind, old, new):
-        for controller in self.controllers:
-            if any(watch.kind == kind for watch in controller.watches):
-                controller.observe(kind, old, new)
+        told = [(controller, watch) for controller in self.controllers for watch in controller.watches]
+        keys = [
+            watch.keys
+            for controller, watch in told
+            if watch.kind == kind and watch.keys is not nobody and controller.observe(kind, old, new)
+        ]
+        return sorted({key for each in keys for document in (old, new) if document for key in each(document)})
 
     def defaults(self):
         for kind, document in defaults.OBJECTS:

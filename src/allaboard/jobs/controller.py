@@ -58,32 +58,27 @@ class JobSetController:
     def __init__(self, reader: Reader, clock: Clock, gates: Iterable[str] = ()) -> None:
         self.reader, self.clock, self.gates = reader, clock, frozenset(gates)
         self._waits: dict[Key, Key] = {}  # a Job that holds a name → the JobSet that wants it
-        self._is_news = True
         self._owner = controller_key(kinds.JOB_SET)
         children = (kinds.JOB, kinds.SERVICE, kinds.CLAIM)
-        self.watches = (Watch(kinds.JOB_SET, self._own), *(Watch(kind, self._jobsets_of) for kind in children))
+        self.watches = (Watch(kinds.JOB_SET), *(Watch(kind, self._jobsets_of) for kind in children))
         if IN_PLACE in self.gates:
             self.watches += (Watch(kinds.POD, self._jobset_of_pod),)
 
-    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> bool:
         """A child just made, a service still there, or the counts that a pass of ours wrote tell a JobSet nothing.
 
         Nor does a claim that somebody deleted: the next pass for another reason makes it again, as upstream does.
         """
+        if kind is kinds.POD:
+            return True
         if old is None or new is None:
             made = kind is kinds.JOB and new is not None and not new.get("status") and not new["spec"].get("suspend")
             gone = new is None and kind is not kinds.CLAIM
-            self._is_news = gone or kind is kinds.JOB_SET or (kind is kinds.JOB and not made)
-        else:
-            self._is_news = kind is kinds.JOB or (kind is kinds.JOB_SET and not only_counts(old, new))
-
-    def _own(self, jobset: Document) -> Iterable[Key]:
-        return (key_of(jobset),) if self._is_news else ()
+            return gone or kind is kinds.JOB_SET or (kind is kinds.JOB and not made)
+        return kind is kinds.JOB or (kind is kinds.JOB_SET and not only_counts(old, new))
 
     def _jobsets_of(self, one: Document) -> Iterable[Key]:
         """The JobSet that made a child, or the one that waits for a Job's name."""
-        if not self._is_news:
-            return ()
         waiting = self._waits.get(key_of(one)) if self._waits else None
         return (waiting,) if waiting else self._owner(one)
 
@@ -155,29 +150,26 @@ class JobController:
 
     def __init__(self, reader: Reader, clock: Clock, suffix: Callable[[], str] = random_suffix) -> None:
         self.reader, self.clock, self.suffix = reader, clock, suffix
-        self.watches = (Watch(kinds.JOB, self._own), Watch(kinds.POD, self._jobs_of))
+        self.watches = (Watch(kinds.JOB), Watch(kinds.POD, self._jobs_of))
         self._records: dict[str, backoff.Record] = {}
         self._refusals = Refusals()
         self._manual: dict[Key, adoption.Picks] = {}  # Jobs whose selector may pick pods of any origin
         self._uids: dict[Key, str] = {}
         self._asked_for: dict[str, frozenset[Key]] = {}  # pods that a pass under way makes for a Job
         self._heard: dict[Key, datetime] = {}  # when the first pod ended that no pass has dealt with
-        self._is_news = True
 
-    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> bool:
         """A pod we made, its being bound or starting, and the counts we wrote do not wake their Job."""
-        self._is_news = True
         if old is None or new is None:
-            self._is_news = kind is kinds.JOB or new is None or not self._is_expected(new)
-        elif kind is kinds.JOB:
-            self._is_news = not job.only_counts(old, new)
-        elif kind is kinds.POD:
-            owner = (controller_of(new) or {}).get("uid", "")
-            same = members.essence(old) == members.essence(new)
-            self._is_news = not same or self._refusals.is_open(owner)
-            if not same and members.has_ended(new):
-                for key in _JOB_OF(new):
-                    self._heard.setdefault(key, self.clock.now())
+            return kind is kinds.JOB or new is None or not self._is_expected(new)
+        if kind is kinds.JOB:
+            return not job.only_counts(old, new)
+        owner = (controller_of(new) or {}).get("uid", "")
+        same = members.essence(old) == members.essence(new)
+        if not same and members.has_ended(new):
+            for key in _JOB_OF(new):
+                self._heard.setdefault(key, self.clock.now())
+        return not same or self._refusals.is_open(owner)
 
     def _is_expected(self, pod: Document) -> bool:
         """Whether a pod is new here because a pass of ours makes it."""
@@ -190,13 +182,8 @@ class JobController:
             self._asked_for.pop(uid, None)
             self._refusals.forget(uid)
 
-    def _own(self, document: Document) -> Iterable[Key]:
-        return (key_of(document),) if self._is_news else ()
-
     def _jobs_of(self, pod: Document) -> Iterable[Key]:
         """The Job that owns a pod, or the Jobs that might adopt an orphan."""
-        if not self._is_news:
-            return ()
         owner = controller_of(pod)
         if owner is not None:
             return (Key(namespace_of(pod), owner["name"]),) if owner.get("kind") == "Job" else ()
@@ -335,15 +322,16 @@ class CronJobController:
         self.reader, self.clock = reader, clock
         self._rescheduled: dict[Key, Document] = {}  # due only because their schedule changed; as they were
 
-    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> bool:
         """Another schedule is followed from its next moment on; whatever else happens is looked at now."""
         if kind is kinds.CRON_JOB and old is not None and new is not None and cronjob.is_rescheduled(old, new):
             self._rescheduled.setdefault(key_of(new), old)
-            return
+            return True
         keys = own_key if kind is kinds.CRON_JOB else _CRON_JOB_OF
         for document in filter(None, (old, new)):
             for key in keys(document):
                 self._rescheduled.pop(key, None)
+        return True
 
     async def reconcile(self, key: Key) -> Plan:
         document, before = await self.reader.get(kinds.CRON_JOB, key), self._rescheduled.pop(key, None)

@@ -66,7 +66,8 @@ class Controller(Protocol):
     """Load the facts and decide. It is handed a `Reader` and has no way to write.
 
     Optional: `manager` names another field manager and event source than `name`; `observe(kind, old, new)` hears every
-    change of what is not only read before keys are due, for a controller that keeps a state of its own;
+    change of what is not only read, for a controller that keeps a state of its own, and says whether it is news: keys
+    are due only then;
     `refused(write, error)` gives the events to write when the server refuses an Apply or a Create; `wrote(key, plan,
     written)` hears what the server answered to a plan that was carried out.
     """
@@ -121,13 +122,14 @@ class Loop:
             if watch.keys is not nobody:
                 self.informers.of(watch.kind).subscribe(self._handler(watch, observe))
 
-    def _handler(self, watch: Watch, observe: Callable[..., None] | None) -> Handler:
+    def _handler(self, watch: Watch, observe: Callable[..., bool] | None) -> Handler:
         kind, keys, add = watch.kind, watch.keys, self.queue.add
 
         def handle(old: Document | None, new: Document | None) -> None:
             if observe is not None:
                 try:
-                    observe(kind, old, new)
+                    if not observe(kind, old, new):
+                        return
                 except Exception:  # the informer serves every controller: one that stumbles must not end it
                     self._stumbled(kind, new or old or {})
             if old is not None:

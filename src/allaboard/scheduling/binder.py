@@ -7,7 +7,7 @@ that did get a node are deleted, since a pod cannot be unbound.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import Enum
 
@@ -156,16 +156,14 @@ class Binder:
 
     def __init__(self, reader: Reader, clock: Clock) -> None:
         self.reader, self.clock = reader, clock
-        self.watches = (Watch(BIND_REQUEST, self._due), *(Watch(k, nobody) for k in (POD, NODE, POD_GROUP, CLAIM)))
-        self._is_gone = False  # the request being told was removed, which asks for nothing
+        read = (POD, NODE, POD_GROUP, CLAIM)
+        self.watches = (Watch(BIND_REQUEST, lambda request: (gang_key(request),)), *(Watch(k, nobody) for k in read))
         self._requests: dict[Key, dict[str, Document]] = {}
         self._tried: set[Key] = set()
         self._since: dict[Key, datetime] = {}  # when a gang began to wait for its volumes
 
-    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        if kind is not BIND_REQUEST:
-            return
-        self._is_gone = new is None
+    def observe(self, _kind: Kind, old: Document | None, new: Document | None) -> bool:
+        """Keep requests by gang; one that was removed asks for nothing."""
         document = new or old or {}
         gang = gang_key(document)
         requests = self._requests.setdefault(gang, {})
@@ -177,9 +175,7 @@ class Binder:
             del self._requests[gang]
             self._tried.discard(gang)
             self._since.pop(gang, None)
-
-    def _due(self, request: Document) -> Iterable[Key]:
-        return () if self._is_gone else (gang_key(request),)
+        return new is not None
 
     async def reconcile(self, key: Key) -> Plan:
         cases = await self._cases([request for _, request in sorted(self._requests.get(key, {}).items())])

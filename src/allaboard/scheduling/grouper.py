@@ -39,7 +39,7 @@ from allaboard.api.meta import (
 )
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Watch
+from allaboard.kube.controller import Watch, nobody
 from allaboard.kube.plan import NOTHING, Create, Event, Patch, Plan, Update
 from allaboard.scheduling.groupers.families import SKIPPED, family, grouper_of, needs_of
 from allaboard.scheduling.groupers.jobset import first_pods, is_startable
@@ -184,26 +184,27 @@ class Grouper:
         self._above: dict[str, set[Key]] = {}  # owner uid → workloads below it
         self._chains: dict[Key, list[str]] = {}  # workload → owner uids above it
         self._groups: set[Key] = set()
-        self._quiet = False  # the change being told says nothing new to a grouper
         self.watches = (
             Watch(POD, self._keys_of_pod),
             Watch(POD_GROUP, self._keys_of_group),
-            Watch(PRIORITY_CLASS, lambda _: ()),
+            Watch(PRIORITY_CLASS, nobody),
             *(Watch(kind, self._keys_of_jobset if kind == JOB_SET else self._keys_of_owner) for kind in owners),
         )
 
-    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        """Remember pods by workload; note whether a change says anything new."""
-        self._quiet = old is not None and new is not None and _same_face(kind, old, new)
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> bool:
+        """Remember pods by workload; a group that is new was made by us or found at the start: its pods ask for
+        themselves."""
+        is_news = old is None or new is None or not _same_face(kind, old, new)
         if kind is POD_GROUP:
-            self._quiet = self._quiet or old is None  # made by us or found at the start: its pods ask for themselves
             self._remember_group(old, new)
-        elif kind is POD:
-            self._remember_pod(old, new)
+            return is_news and old is not None
+        if kind is POD:
+            self._remember_pod(old, new, is_news=is_news)
         elif old is not None and new is None:
             for key in list(self._above.get(uid_of(old), ())):
                 if key not in self._pods:
                     self._forget(key, "")
+        return is_news
 
     def _remember_group(self, old: Document | None, new: Document | None) -> None:
         if new is not None:
@@ -211,9 +212,9 @@ class Grouper:
         elif old is not None:
             self._groups.discard(key_of(old))
 
-    def _remember_pod(self, old: Document | None, new: Document | None) -> None:
+    def _remember_pod(self, old: Document | None, new: Document | None, *, is_news: bool) -> None:
         after = workload_key(new) if new is not None else None
-        if new is not None and after is not None and self._quiet:
+        if new is not None and after is not None and not is_news:
             known, name = self._pods.get(after, {}), name_of(new)
             if name in known:
                 known[name] = new
@@ -302,8 +303,6 @@ class Grouper:
 
     def _keys_of_pod(self, pod: Document) -> Iterable[Key]:
         """A pod that has its group has nothing to ask."""
-        if self._quiet:
-            return ()
         said = annotations_of(pod).get(labels.POD_GROUP)
         settled = said is not None and Key(namespace_of(pod), said) in self._groups
         bare = not owners_of(pod) and stands_alone(pod, None)
@@ -311,16 +310,14 @@ class Grouper:
 
     def _keys_of_group(self, group: Document) -> Iterable[Key]:
         """A PodGroup that was changed or deleted wakes the workloads below its owner."""
-        if self._quiet:
-            return ()
         return sorted(key for owner in owners_of(group) for key in self._above.get(owner.get("uid", ""), ()))
 
     def _keys_of_jobset(self, jobset: Document) -> Iterable[Key]:
         own = Key(namespace_of(jobset), f"JobSet.{JOB_SET.group}/{name_of(jobset)}")
-        return () if self._quiet else {own, *self._above.get(uid_of(jobset), ())}
+        return {own, *self._above.get(uid_of(jobset), ())}
 
     def _keys_of_owner(self, owner: Document) -> Iterable[Key]:
-        return () if self._quiet else sorted(self._above.get(uid_of(owner), ()))
+        return sorted(self._above.get(uid_of(owner), ()))
 
 
 def _stub(reference: Document, namespace: str) -> Document:

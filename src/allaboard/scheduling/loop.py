@@ -47,7 +47,7 @@ class Scheduler:
     def __init__(self, reader: Reader, clock: Clock, schedulers: frozenset[str], policy: Policy = DEFAULT) -> None:
         self.reader, self.clock = reader, clock
         self.snapshot = Snapshot(schedulers, policy)
-        self.watches = tuple(Watch(kind, self._keys) for kind in FOLLOWED)
+        self.watches = tuple(Watch(kind, lambda _document: ONLY) for kind in FOLLOWED)
         self._complained = ""
         self._has_begun = False
         self._deadline: float | None = None
@@ -57,12 +57,13 @@ class Scheduler:
         self._joined: datetime | None = None
         self._shares: Mapping[str, tuple[float, float, float]] = {}
 
-    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> bool:
         self.snapshot.observe(kind, old, new)
         if kind is NODE and old is None:
             self._joined = self.clock.now()
         if self._losses and kind is BIND_REQUEST and new is not None:
             self._losses.pop(_gang_of(new), None)
+        return self.snapshot.moved
 
     def lost(self, requests: tuple[Document, ...], error: ApiError) -> None:
         """The server refused a gang's requests: the others go on, this one is tried again later and later."""
@@ -71,9 +72,6 @@ class Scheduler:
         delay = min(FIRST_DELAY * 2 ** (times - 1), LONGEST_DELAY)
         self.snapshot.hold(gang, self.clock.now().timestamp() + delay)
         log.warning('msg="Gang refused by the server" gang=%s error="%s"', gang, error)
-
-    def _keys(self, _document: Document) -> Iterable[Key]:
-        return ONLY if self.snapshot.moved else ()
 
     async def reconcile(self, _key: Key) -> Plan:
         moment = self.clock.now()

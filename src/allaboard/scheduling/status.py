@@ -12,7 +12,7 @@ from allaboard.api.meta import annotations_of, is_leaving, key_of, name_of, name
 from allaboard.api.quantity import BadQuantity, Quantity, Resources, parse, resource_list, resources, times, total
 from allaboard.kube.client import Reader
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Watch
+from allaboard.kube.controller import Watch, nobody
 from allaboard.kube.pauses import Pauses
 from allaboard.kube.plan import NOTHING, Patch, Plan, Status
 from allaboard.scheduling import metrics
@@ -119,21 +119,19 @@ class PodGroupStatus:
         self.watches = (
             *(Watch(kind, self._keys_of(kind)) for kind in kinds),
             Watch(POD, lambda _pod: self._due),
-            Watch(PRIORITY_CLASS, lambda _: ()),
+            Watch(PRIORITY_CLASS, nobody),
         )
         self._kinds = {kind.group: kind for kind in kinds}
         self._pods: dict[Key, dict[Key, Document]] = {}
         self._gangs: dict[Key, Key] = {}  # pod → the gang it is counted in
         self._pauses = Pauses(GROUP_PAUSE)
-        # What the change being told is about: gangs whose pods moved; a group that says nothing new.
-        self._due: tuple[Key, ...] = ()
-        self._quiet = False
+        self._due: tuple[Key, ...] = ()  # the gangs that the pod being told moved between
 
-    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        if kind is POD:
-            self._due = tuple([key for key in self._hear_pod(old, new) if not self._pauses.waits(key)])
-        else:
-            self._quiet = old is not None and new is not None and old.get("spec") == new.get("spec")
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> bool:
+        if kind is not POD:
+            return old is None or new is None or old.get("spec") != new.get("spec")
+        self._due = tuple([key for key in self._hear_pod(old, new) if not self._pauses.waits(key)])
+        return bool(self._due)
 
     def _hear_pod(self, old: Document | None, new: Document | None) -> list[Key]:
         """Remember a pod with its gang; the gangs whose counters that changes."""
@@ -162,7 +160,7 @@ class PodGroupStatus:
         def keys(group: Document) -> Iterable[Key]:
             key = Key(namespace_of(group), f"{kind.group}/{name_of(group)}")
             uncounted = key not in self._pods and "status" not in group  # made before its pods: nothing to count yet
-            return () if self._quiet or uncounted or self._pauses.waits(key) else (key,)
+            return () if uncounted or self._pauses.waits(key) else (key,)
 
         return keys
 
@@ -250,23 +248,26 @@ class QueueStatus:
         self._own: dict[str, Sums] = {}
         self._parents: dict[str, str] = {}
         self._pauses = Pauses(QUEUE_PAUSE)
-        self._moved = True  # the PodGroup being told holds something else than it did
 
-    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> bool:
         if kind is POD_GROUP:
-            self._moved = False
-            if old is not None and new is not None and _holds_the_same(old, new):
-                return
-            for document, sign in ((old, -1), (new, 1)):
-                if document is not None and "status" in document:
-                    self._moved = True
-                    queue = dig(document, "spec", "queue", default="")
-                    self._own[queue] = added(self._own.get(queue, {}), sums_of(document), sign)
-        elif new is not None:
+            return self._hear_group(old, new)
+        if new is not None:
             self._parents[name_of(new)] = dig(new, "spec", "parentQueue", default="")
         elif old is not None:
             self._parents.pop(name_of(old), None)
             metrics.forget_queue(name_of(old))
+        return True
+
+    def _hear_group(self, old: Document | None, new: Document | None) -> bool:
+        """Whether a PodGroup holds something else than it did."""
+        if old is not None and new is not None and _holds_the_same(old, new):
+            return False
+        told = [(group, sign) for group, sign in ((old, -1), (new, 1)) if group is not None and "status" in group]
+        for group, sign in told:
+            queue = dig(group, "spec", "queue", default="")
+            self._own[queue] = added(self._own.get(queue, {}), sums_of(group), sign)
+        return bool(told)
 
     def _upwards(self, name: str) -> Iterator[str]:
         seen: set[str] = set()
@@ -280,8 +281,6 @@ class QueueStatus:
         return (key_of(queue), *(Key("", name) for name in self._upwards(parent)))
 
     def _keys_of_group(self, group: Document) -> Iterable[Key]:
-        if not self._moved:
-            return ()
         keys = [Key("", name) for name in self._upwards(dig(group, "spec", "queue", default=""))]
         return [key for key in keys if not self._pauses.waits(key)]
 

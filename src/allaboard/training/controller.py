@@ -15,7 +15,7 @@ from allaboard.api.labels import JOBSET_NAME
 from allaboard.api.meta import key_of, labels_of, name_of, namespace_of
 from allaboard.kube.client import Reader, Select
 from allaboard.kube.clock import Clock
-from allaboard.kube.controller import Watch, controller_key, own_key
+from allaboard.kube.controller import Watch, controller_key
 from allaboard.kube.hands import Written
 from allaboard.kube.plan import NOTHING, Create, Event, Plan
 from allaboard.training import lifecycle, metrics
@@ -98,31 +98,24 @@ class TrainJobController:
         # Of jobs that have all they need: from what. Most passes only follow a status.
         self._whole: dict[Key, tuple[object, ...]] = {}
         self._building: dict[Key, lifecycle.World] = {}
-        self._is_news = True
         self.watches = (
-            Watch(kinds.TRAIN_JOB, self._if_news(own_key)),
-            *(Watch(kind, self._if_news(_owner_of)) for kind in OWNED),
-            Watch(kinds.CONFIG_MAP, self._if_news(of_config_map)),
+            Watch(kinds.TRAIN_JOB),
+            *(Watch(kind, _owner_of) for kind in OWNED),
+            Watch(kinds.CONFIG_MAP, of_config_map),
             Watch(kinds.POD, of_failed_pod),
             Watch(kinds.LIMIT_RANGE, self._waiting),
             Watch(kinds.RUNTIME_CLASS, self._waiting),
         )
 
-    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        """Hear of every change before its keys are due."""
-        self._is_news = True
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> bool:
+        """Counts that a pass of ours wrote, and what it has just made, tell a TrainJob nothing."""
         if kind is kinds.TRAIN_JOB:
             metrics.count(old, new)
             self._note_suspension(old, new)
-            self._is_news = old is None or new is None or not lifecycle.only_counts(old, new)
-        elif kind is kinds.POD and new is not None:
+            return old is None or new is None or not lifecycle.only_counts(old, new)
+        if kind is kinds.POD and new is not None:
             self._note_failure(new)
-        elif old is None and new is not None:
-            self._is_news = not _is_just_made(kind, new)
-
-    def _if_news(self, keys: Callable[[Document], Iterable[Key]]) -> Callable[[Document], Iterable[Key]]:
-        """Keys are due unless the change being told says nothing new to its TrainJob."""
-        return lambda document: keys(document) if self._is_news else ()
+        return kind is kinds.POD or old is not None or new is None or not _is_just_made(kind, new)
 
     def _note_failure(self, pod: Document) -> None:
         for key in of_failed_pod(pod):

@@ -227,12 +227,13 @@ class Endpoints:
         self._moments: dict[Key, dict[str, str]] = {}
         self._services, self._pods = Shelf(_first_pair), Shelf(_pairs)
 
-    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> bool:
         """Services by one pair of their selector, pods by every pair they wear: neither has to search the other."""
         if kind == SERVICE:
             self._services.file(old, new)
         elif kind == POD:
             self._pods.file(old, new)
+        return True
 
     async def reconcile(self, key: Key) -> Plan:
         service = await self.reader.get(SERVICE, key)

@@ -79,12 +79,12 @@ class Quotas:
         self._quotas: dict[str, set[Key]] = {}
         self._pauses = Pauses(PAUSE)
 
-    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> None:
-        if kind != RESOURCE_QUOTA:
-            return
-        document = new or old or {}
-        keys = self._quotas.setdefault(namespace_of(document), set())
-        keys.add(key_of(document)) if new is not None else keys.discard(key_of(document))
+    def observe(self, kind: Kind, old: Document | None, new: Document | None) -> bool:
+        if kind == RESOURCE_QUOTA:
+            document = new or old or {}
+            keys = self._quotas.setdefault(namespace_of(document), set())
+            keys.add(key_of(document)) if new is not None else keys.discard(key_of(document))
+        return True
 
     def _quotas_of(self, document: Document) -> Iterable[Key]:
         return [key for key in sorted(self._quotas.get(namespace_of(document), ())) if not self._pauses.waits(key)]
