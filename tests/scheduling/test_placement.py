@@ -25,6 +25,7 @@ from allaboard.scheduling.facts import (
 from allaboard.scheduling.ladder import Ladder, has_rungs
 from allaboard.scheduling.placement import Board, fill
 from allaboard.scheduling.policy import DEFAULT, KAI
+from allaboard.scheduling.session import Session
 from allaboard.scheduling.state import State
 from tests.scheduling.worlds import decide, gang, node, told, wish
 
@@ -121,6 +122,16 @@ def test_who_finds_nodes_by_a_ladder():
     assert [has_rungs(klass, None) for klass in (gpus, cpus, nothing, memory)] == [True, True, False, True]
     assert [has_rungs(klass, flat) for klass in (gpus, cpus, nothing, memory)] == [True, True, False, False]
     assert not has_rungs(gpus, tiers)
+
+
+OVERSOLD = {"nothing is oversold": ("a", [True, True]), "a node is: only KAI minds": ("a a", [True, False])}
+
+
+@pytest.mark.parametrize(("stands", "kept"), OVERSOLD.values(), ids=OVERSOLD)
+def test_a_ladder_does_not_see_who_is_oversold(stands, kept):
+    state = State.build(World((node("a", 1.0), node("b", 4.0)), gangs=(gang("on", len(stands.split()), at=stands),)))
+    klass = state.classes.of(wish(0.0, 1000.0))
+    assert [Session(state, policy, 0.0).panel.ladder(klass) is not None for policy in (DEFAULT, KAI)] == kept
 
 
 def test_a_tier_outweighs_idle_room():

@@ -27,10 +27,8 @@ from allaboard.jobs.verdict import is_finished
 from allaboard.kube.plan import NOTHING, Create, Delete, Event, Plan, Status
 
 SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
-_MANY, _TOO_MANY = (
-    100,
-    ("too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"),
-)
+_MANY = 100
+_TOO_MANY = "too many missed start times. Set or decrease .spec.startingDeadlineSeconds or check clock skew"
 _MISSED_LATEST = timedelta(milliseconds=100)  # come back just after the minute, not just before
 
 

@@ -66,7 +66,9 @@ def step_of(node: Node, item: Any) -> str:
     known: str | None = steps.get(mark) if type(mark) in _MARKS else None
     if known is None:
         known = _spelled_step(node, item)
-        if type(mark) in _MARKS and len(steps) < _MOST_STEPS:
+        if type(mark) in _MARKS:
+            if len(steps) >= _MOST_STEPS:  # owners' uids come and go: the young ones are asked for
+                steps.clear()
             steps[mark] = known
     return known
 

@@ -40,13 +40,15 @@ def divide(total: float, queues: Siblings, usage_weight: float = 1.0) -> list[fl
         left -= given
     if left <= 0 or share == wanted:  # nothing is left, or nobody wants more
         return share
-    remainders: dict[float, dict[int, float]] = {}
-    order = sorted(set(queues.priority), reverse=True)
-    for priority in order:
-        group = [row for row, each in enumerate(queues.priority) if each == priority]
-        left, remainders[priority] = _by_weight(left, group, (queues, wanted, share), usage_weight)
-    for priority in order:
-        left = _leftovers(left, remainders[priority], share)
+    groups: dict[float, list[int]] = {}
+    for row, priority in enumerate(queues.priority):
+        groups.setdefault(priority, []).append(row)
+    remainders = []
+    for priority in sorted(groups, reverse=True):
+        left, rest = _by_weight(left, groups[priority], (queues, wanted, share), usage_weight)
+        remainders.append(rest)
+    for rest in remainders:
+        left = _leftovers(left, rest, share)
     return share
 
 

@@ -128,12 +128,10 @@ class Panel:
     def ladder(self, klass: PodClass) -> Ladder | None:
         """Nodes of the class in packing order, where nothing outweighs idle room and no score can change."""
         nodes = self.state.nodes
-        if nodes.sharing:
-            return None
-        score = self.score(klass)
-        if score is not None and nodes.strict and nodes.may_owe:  # a ladder does not see who is oversold
+        if nodes.sharing or (nodes.strict and nodes.may_owe):  # a ladder does not see who is oversold
             return None
         if klass not in self._ladders:
+            score = self.score(klass)
             kept = has_rungs(klass, score)
             self._ladders[klass] = Ladder(nodes, klass, self.fits(klass), score) if kept else None
         return self._ladders[klass]
