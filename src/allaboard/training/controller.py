@@ -29,7 +29,7 @@ from allaboard.training.status import failures, first_failure
 MANAGER = "trainer"
 
 
-def of_failed_pod(pod: Document) -> Iterable[Key]:
+def of_failed_pod(pod: Document) -> tuple[Key, ...]:
     """A pod that ended badly wakes its TrainJob, which has the JobSet's name."""
     status = pod.get("status") or {}
     if not status.get("containerStatuses") and not status.get("initContainerStatuses"):
@@ -113,14 +113,17 @@ class TrainJobController:
             metrics.count(old, new)
             self._note_suspension(old, new)
             return old is None or new is None or not lifecycle.only_counts(old, new)
-        if kind is kinds.POD and new is not None:
-            self._note_failure(new)
-        return kind is kinds.POD or old is not None or new is None or not _is_just_made(kind, new)
+        if kind is kinds.POD:
+            return new is not None and self._note_failure(new)
+        return old is not None or new is None or not _is_just_made(kind, new)
 
-    def _note_failure(self, pod: Document) -> None:
-        for key in of_failed_pod(pod):
+    def _note_failure(self, pod: Document) -> bool:
+        """Whether the pod ended badly."""
+        keys = of_failed_pod(pod)
+        for key in keys:
             if first := first_failure(self._failures.get(key), *failures(pod)):
                 self._failures[key] = first
+        return bool(keys)
 
     def _note_suspension(self, old: Document | None, new: Document | None) -> None:
         if old is not None:
