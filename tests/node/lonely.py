@@ -36,7 +36,7 @@ class Remembering(Api):
         written = await super().update(kind, document, **more)
         if kind is POD:
             line = json.dumps([document["metadata"]["name"], written["status"]])
-            os.write(self.report, line.encode() + b"\n")
+            os.write(self.report, b"\n" + line.encode() + b"\n")  # what a killed one left half is not joined
             path = self.folder / f"{document['metadata']['name']}.json"
             path.with_suffix(".new").write_text(json.dumps(written))
             os.replace(path.with_suffix(".new"), path)

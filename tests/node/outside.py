@@ -48,8 +48,9 @@ class Lonely:
         found = {}
         with contextlib.suppress(FileNotFoundError):
             for line in self.report.read_text().rpartition("\n")[0].splitlines():  # the last may be half written
-                name, status = json.loads(line)
-                found.setdefault(name, []).append(status)
+                with contextlib.suppress(ValueError):  # of one that was killed while it wrote: as if it had not
+                    name, status = json.loads(line)
+                    found.setdefault(name, []).append(status)
         return found
 
     def until(self, test):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections.abc import Mapping
 from ipaddress import IPv4Address, IPv4Network
@@ -31,11 +30,10 @@ class Neighbours:
     def open(self, network: IPv4Network, volatile: Path) -> None:
         """Read the book (one line per entry, the last one counts), and begin a clean copy."""
         self.network, self.volatile = network, volatile
-        with contextlib.suppress(OSError):
-            for line in (self.state / "addresses").read_text().splitlines():
-                place, _, address = line.partition("\t")
-                if address and _inside(address, network):
-                    self.book[place] = address
+        for line in records.whole_lines(self.state / "addresses"):
+            place, _, address = line.partition("\t")
+            if address and _inside(address, network):
+                self.book[place] = address
         lines = "".join(f"{place}\t{address}\n" for place, address in self.book.items())
         records.replace(self.state / "addresses", lines)
         self._pen = os.open(self.state / "addresses", os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)

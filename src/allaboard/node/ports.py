@@ -23,11 +23,10 @@ class Ports:
 
     def open(self) -> None:
         """Read the book (one line per job, the last one counts), and begin a clean copy of its younger half."""
-        with contextlib.suppress(OSError):
-            for line in self.path.read_text().splitlines():
-                job, _, port = line.partition("\t")
-                if port.isdigit():
-                    self.book[job] = int(port)
+        for line in records.whole_lines(self.path):
+            job, _, port = line.partition("\t")
+            if port.isdigit():
+                self.book[job] = int(port)
         self.book = dict(list(self.book.items())[-COUNT // 2 :])
         records.replace(self.path, "".join(f"{job}\t{port}\n" for job, port in self.book.items()))
 

@@ -2,12 +2,14 @@
 
 One file holds everything about one attempt (or one pod), whoever notes it: the agent what was asked for, the
 container's init who it is, when it began and how it ended. Nothing is renamed and nothing replaced, because making and
-removing files is what a disk is slowest at. The last whole line of a word counts. What an agent writes once in its life
-(which boot this is, who holds its namespaces) is a small file of its own, replaced whole.
+removing files is what a disk is slowest at. Whoever is killed while writing may leave half a line, where the page of a
+file ends: the next line does not join it, and the last whole line of a word counts. What an agent writes once in its
+life (which boot this is, who holds its namespaces) is a small file of its own, replaced whole.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -19,7 +21,7 @@ _APPENDING = os.O_CREAT | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
 
 
 def note(path: str | Path, word: str, document: Document) -> None:
-    """Add a line; whoever reads sees all of it or nothing, also if we are killed in the middle."""
+    """Add a line; whoever reads takes all of it or nothing, also if we are killed in the middle."""
     descriptor = os.open(path, _APPENDING, 0o600)
     try:
         note_at(descriptor, word, document)
@@ -28,7 +30,7 @@ def note(path: str | Path, word: str, document: Document) -> None:
 
 
 def note_at(descriptor: int, word: str, document: Document) -> None:
-    os.write(descriptor, f"{word} {json.dumps(document)}\n".encode())
+    os.write(descriptor, f"\n{word} {json.dumps(document)}\n".encode())
 
 
 def replace(path: Path, text: str, mode: int = 0o600) -> None:
@@ -44,26 +46,34 @@ def read(path: str | Path, *, at: int | None = None) -> Record:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=at)
     except OSError:
-        return Record({})
+        return Record([])
     with open(descriptor, "rb", buffering=0) as file:
         *lines, _torn = file.read().split(b"\n")
-    return Record({word: text for word, _, text in (line.partition(b" ") for line in lines)})
+    return Record(lines)
+
+
+def whole_lines(path: Path) -> list[str]:
+    """The lines of a book that is only appended to; none where there is no such file."""
+    with contextlib.suppress(OSError):
+        return path.read_text().split("\n")[:-1]
+    return []
 
 
 class Record:
-    """The lines of one file, the last of every word."""
+    """The lines of one file."""
 
-    def __init__(self, texts: dict[bytes, bytes]) -> None:
-        self.texts = texts
+    def __init__(self, lines: list[bytes]) -> None:
+        self.lines = lines
 
     def get(self, word: str) -> Document | None:
-        """What was noted under a word; None where nothing was, or not whole."""
-        text = self.texts.get(word.encode())
-        try:
-            found: Document | None = json.loads(text) if text else None
-        except ValueError:
-            return None
-        return found
+        """What was noted last under a word; None where nothing was, or not whole."""
+        start = word.encode() + b" "
+        for line in reversed(self.lines):
+            if line.startswith(start):
+                with contextlib.suppress(ValueError):
+                    found: Document = json.loads(line[len(start) :])
+                    return found
+        return None
 
     def __contains__(self, word: str) -> bool:
-        return word.encode() in self.texts
+        return self.get(word) is not None
