@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import json
+import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -110,6 +112,23 @@ def left_alone(state, level):
     child.stdin.close()
     child.stdout.close()
     return child
+
+
+def test_a_zygote_that_died_and_that_nobody_buries_is_none(state):
+    dead = subprocess.Popen([sys.executable, "-c", ""], stdout=subprocess.PIPE)
+    start = families.start_ticks(dead.pid)
+    os.waitid(os.P_PID, dead.pid, os.WEXITED | os.WNOWAIT)
+    records.replace(state / "zygote", json.dumps({"pid": dead.pid, "start": start, "level": "D"}))
+
+    async def story():
+        processes = Processes(state, "D", "127.0.0.1")
+        await processes.open()
+        assert len(running(state)) == 1
+        await processes.close(kill=True)
+
+    asyncio.run(story())
+    dead.communicate()
+    assert running(state) == []
 
 
 BOOTS = {

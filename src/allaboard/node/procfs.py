@@ -19,9 +19,10 @@ def start_ticks(pid: int | str = "self") -> int:
 
 
 def is_same(pid: int, ticks: int) -> bool:
-    """Whether this pid is still the process that was written down."""
+    """Whether this pid is still the process that was written down; one that ended and that nobody buries is not."""
     try:
-        return start_ticks(pid) == ticks
+        fields = _fields(pid)
+        return int(fields[19]) == ticks and fields[0] != b"Z"
     except (OSError, IndexError, ValueError):
         return False
 
